@@ -4,6 +4,7 @@
 //! cargo run --release --example arena -- --listen 127.0.0.1:8080 --memory 64MiB
 //! ```
 
+mod container;
 mod flags;
 mod items;
 mod legend;
@@ -78,6 +79,7 @@ async fn serve(flags: &Flags, runtime: &Runtime, log: Option<Arc<AccessLog>>) ->
     log_to_stderr();
     let h2c_word = h2c.as_ref().map(|server| format!(" h2c={}", server.local_addr())).unwrap_or_default();
     print_started(&format!("listening on http://{}{words}{h2c_word}{more}\n", server.local_addr()), runtime);
+    drop(plimsoll::spawn(container::follow(flags.runtime.memory()))?);
     let h2c = match h2c {
         Some(server) => {
             let state = state.clone();

@@ -44,6 +44,11 @@ pub struct RuntimeFlags {
 }
 
 impl RuntimeFlags {
+    /// The memory line that was asked for.
+    pub fn memory(&self) -> MemoryLimit {
+        self.memory
+    }
+
     /// The runtime that was asked for; SIGINT and SIGTERM stop it.
     ///
     /// # Errors

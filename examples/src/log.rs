@@ -51,9 +51,10 @@ impl Second {
 
 impl Subscriber for Stderr {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        // What the server warns of is about its peers; other warnings are for who looks into the runtime.
-        *metadata.level() == Level::ERROR
-            || *metadata.level() == Level::WARN && metadata.target().starts_with("plimsoll_http")
+        // What the server warns of is about its peers, and programs say what they decide; other warnings are for who
+        // looks into the runtime.
+        let is_told = ["plimsoll_http", "arena"].iter().any(|target| metadata.target().starts_with(target));
+        *metadata.level() == Level::ERROR || *metadata.level() == Level::WARN && is_told
     }
 
     fn new_span(&self, _span: &Attributes<'_>) -> Id {

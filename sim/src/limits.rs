@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use plimsoll::http::{Config, Server, Shed, Totals};
 use plimsoll::sim::{SimConfig, World};
 use plimsoll::time::sleep;
-use plimsoll::{MemoryLimit, Runtime, Spawner, spawn};
+use plimsoll::{MemoryLimit, Runtime, Spawner, budget, spawn};
 
 use crate::oracle::Verdict;
 use crate::plan::Rng;
@@ -113,6 +113,26 @@ pub(crate) fn memory(limit: Option<Limit>, workers: usize, rng: &mut Rng) -> Mem
     match limit {
         Some(Limit::Memory) => MemoryLimit::kib(SMALLEST_KIB[workers - 1] + workers as u64 * rng.pick(&[64, 96, 200])),
         _ => MemoryLimit::mib(32),
+    }
+}
+
+/// Moves the line up and down while clients come, between what is hardly enough and plenty, and looks that nothing is
+/// handed out while more is than the line allows.
+pub(crate) async fn move_line(mut rng: Rng) {
+    let budget = budget();
+    let low = budget.limit().as_bytes();
+    for _ in 0..rng.between(2, 12) {
+        sleep(Duration::from_micros(rng.between(500, 20_000))).await;
+        let line = low + rng.pick(&[0, 0, 64 << 10, 1 << 20, 8 << 20]);
+        let before = budget.credited();
+        match budget.set_limit(MemoryLimit::bytes(line)) {
+            Ok(_) => assert_eq!(budget.limit().as_bytes(), line),
+            // A simulated runtime starts below what a real one is allowed to.
+            Err(low) => assert!(low.floor_bytes > line, "{low}"),
+        }
+        let most = before.max(budget.limit().as_bytes());
+        sleep(Duration::from_micros(rng.between(100, 5_000))).await;
+        assert!(budget.credited() <= most, "{} bytes of credit, {most} at most", budget.credited());
     }
 }
 

@@ -136,7 +136,8 @@ pub fn run(seed: u64) -> Outcome {
     let is_clean = weather.is_clean;
     let tally = Arc::new(Tally { protection: weather.protection, ..Tally::default() });
     let limit = weather.limit;
-    let (totals, results) = runtime.block_on(scenario(weather, rng, Arc::clone(&tally)));
+    let moves = (limit == Some(Limit::Memory) && seed.is_multiple_of(2)).then(|| Rng::new(!seed));
+    let (totals, results) = runtime.block_on(scenario(weather, (rng, moves), Arc::clone(&tally)));
     let report = runtime.shutdown();
     assert!(report.is_clean(), "{report}");
     assert_eq!(report.in_flight, 0);
@@ -174,7 +175,12 @@ fn config(rng: &mut Rng, weather: &Weather) -> Config {
     config
 }
 
-async fn scenario(weather: Weather, mut rng: Rng, tally: Arc<Tally>) -> (Totals, Vec<(usize, Verdict)>) {
+/// With numbers for its clients, and others for a line that moves, if it does.
+async fn scenario(
+    weather: Weather,
+    (mut rng, moves): (Rng, Option<Rng>),
+    tally: Arc<Tally>,
+) -> (Totals, Vec<(usize, Verdict)>) {
     let server = Server::bind("127.0.0.1:80").expect("the address is free").config(config(&mut rng, &weather));
     let (address, counters) = (server.local_addr(), server.counters());
     let handlers = Arc::clone(&tally);
@@ -182,6 +188,7 @@ async fn scenario(weather: Weather, mut rng: Rng, tally: Arc<Tally>) -> (Totals,
         spawn(server.serve(move |request| service::answer(request, Arc::clone(&handlers)))).expect("there is room");
     // Every worker binds before the first client comes.
     sleep(Duration::from_millis(5)).await;
+    let moving = moves.and_then(|rng| spawn(limits::move_line(rng)).ok());
     let mut clients = Vec::new();
     for at in 0..weather.clients {
         let (client, is_at_fault) = client(at, &weather, &mut rng, address, &tally);
@@ -206,6 +213,9 @@ async fn scenario(weather: Weather, mut rng: Rng, tally: Arc<Tally>) -> (Totals,
     let mut results = Vec::new();
     for client in clients {
         results.push(client.await.expect("a client's oracle is content"));
+    }
+    if let Some(moving) = moving {
+        moving.await.expect("no more than the line is handed out");
     }
     Spawner::current().stop();
     let served = timeout(Duration::from_secs(30), serving).await.expect("a stop ends within the drain time");

@@ -68,11 +68,11 @@ pub use plimsoll_reactor::sim;
 pub use plimsoll_runtime::hyper;
 pub use plimsoll_runtime::{
     AbortOnDrop, Budget, Builder, ConfigError, ContainerLimit, DecayConfig, DriverChoice, DriverKind, Errno, Error,
-    Instant, JoinError, JoinHandle, Kind, Lease, MemoryLimit, Metrics, Misuse, OnWorker, OutOfRange, OverBudget, Pool,
-    PoolBox, ReceiveMode, Received, RemoteHandle, Report, Resident, Result, Runtime, Selected, SendBytes, SharedBytes,
-    Simulation, Sleep, Spawner, budget, clock, coarse_now, fs, interval, io, memory, metrics, net, now, plan, pool,
-    pool_stats, signal, sleep, sleep_until, spawn, spawn_blocking, spawn_on, time, timeout, unix_seconds, worker_index,
-    workers, yield_now,
+    Instant, JoinError, JoinHandle, Kind, Lease, LimitTooLow, MemoryLimit, Metrics, Misuse, OnWorker, OutOfRange,
+    OverBudget, Pool, PoolBox, ReceiveMode, Received, RemoteHandle, Report, Resident, Result, Runtime, Selected,
+    SendBytes, SharedBytes, Simulation, Sleep, Spawner, budget, clock, coarse_now, fs, interval, io, memory, metrics,
+    net, now, plan, pool, pool_stats, signal, sleep, sleep_until, spawn, spawn_blocking, spawn_on, time, timeout,
+    unix_seconds, worker_index, workers, yield_now,
 };
 
 /// The HTTP server.

@@ -11,9 +11,13 @@ use crate::credit_queue::CreditQueue;
 use crate::error::OverBudget;
 use crate::kind::Kind;
 use crate::limit::MemoryLimit;
+
 use crate::line::Line;
 use crate::pressure::{Pressure, Watch};
 use crate::watermarks::{Level, Marks, Transition};
+use limits::Limits;
+
+pub(crate) mod limits;
 
 /// Arenas without a pool, over all budgets of the process.
 static ADOPTED_ARENAS: AtomicUsize = AtomicUsize::new(0);
@@ -48,8 +52,8 @@ pub fn adopted_arenas() -> usize {
 /// ```
 #[derive(Debug)]
 pub struct Budget {
-    limit: MemoryLimit,
     line: Line,
+    limits: Limits,
     /// Charges without a worker. Their sum is credited.
     direct: [AtomicU64; Kind::COUNT],
     direct_sum: AtomicU64,
@@ -58,8 +62,6 @@ pub struct Budget {
     register: Mutex<Register>,
     credit_queue: CreditQueue,
     pressure: Pressure,
-    /// Below this many credited bytes and without a heap that is counted, the level is calm.
-    calm_below: u64,
     container: Container,
 }
 
@@ -83,8 +85,8 @@ impl Budget {
     #[must_use]
     pub fn with_marks(limit: MemoryLimit, marks: Marks) -> Arc<Self> {
         Arc::new(Self {
-            limit,
             line: Line::new(limit.as_bytes()),
+            limits: Limits::new(marks, limit.as_bytes()),
             direct: Default::default(),
             direct_sum: AtomicU64::new(0),
             direct_peak: AtomicU64::new(0),
@@ -92,25 +94,24 @@ impl Budget {
             register: Mutex::default(),
             credit_queue: CreditQueue::default(),
             pressure: Pressure::new(marks, limit.as_bytes()),
-            calm_below: limit.as_bytes() / 100 * u64::from(marks.calm_below_percent()),
             container: Container::unlimited(),
         })
     }
 
-    /// The line.
+    /// The line. [`set_limit`](Self::set_limit) changes it.
     #[must_use]
     pub fn limit(&self) -> MemoryLimit {
-        self.limit
+        MemoryLimit::bytes(self.line.limit())
     }
 
     /// Bytes charged now: resident pages of all pools and adopted arenas, their metadata, and all [`Charge`]s. At most
-    /// [`limit`](Self::limit).
+    /// [`limit`](Self::limit), except while what was charged before it was [lowered](Self::set_limit) comes back.
     #[must_use]
     pub fn charged(&self) -> u64 {
         let pools: u64 = self.register().accounts.iter().map(|account| account.charged()).sum();
         let sum = self.direct_sum.load(Ordering::Acquire) + pools;
-        // The true sum never is above the line; one of figures from different moments may be.
-        sum.min(self.limit.as_bytes())
+        // The true sum never is above the credits; one of figures from different moments may be.
+        sum.min(self.line.credited())
     }
 
     /// Bytes charged now as `kind`.
@@ -135,7 +136,7 @@ impl Budget {
         self.register().accounts.iter().map(|account| account.free()).sum()
     }
 
-    /// An upper bound of what was ever charged at one moment, itself at most [`limit`](Self::limit).
+    /// An upper bound of what was ever charged at one moment, itself at most the highest [`limit`](Self::limit).
     ///
     /// It is the lower of two bounds: the highest sum of credits there was, and the sum of every pool's own highest
     /// charge and the highest sum of [`Charge`]s. With one pool and no charges beside it, it is exact.
@@ -145,7 +146,7 @@ impl Budget {
     }
 
     /// Bytes of the line that are handed out, charged or not. At least [`charged`](Self::charged), at most
-    /// [`limit`](Self::limit).
+    /// [`limit`](Self::limit) with the exception said there.
     #[must_use]
     pub fn credited(&self) -> u64 {
         self.line.credited()
@@ -226,11 +227,24 @@ impl Budget {
 
     /// Says that the process runs in a container with this `memory.max`.
     pub fn set_container_bytes(&self, container_bytes: u64) {
-        self.container.limit(container_bytes, self.limit.as_bytes());
+        self.container.limit(container_bytes, self.line.limit());
     }
 
     pub(crate) fn credit_queue(&self) -> &CreditQueue {
         &self.credit_queue
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub(crate) fn container(&self) -> &Container {
+        &self.container
+    }
+
+    /// Says to all workers that look for refusals that credit is to come back.
+    pub(crate) fn call_for_credit(&self) {
+        self.refusals.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn line(&self) -> &Line {
@@ -244,7 +258,7 @@ impl Budget {
     /// Whether the level is calm whatever the exact figures are.
     #[inline]
     pub(crate) fn is_surely_calm(&self) -> bool {
-        self.line.credited() + alloc::heap_bytes() < self.calm_below
+        self.line.credited() + alloc::heap_bytes() < self.limits.calm_below()
             && self.pressure.waiting() == 0
             && self.pressure.level() == Level::Calm
     }

@@ -23,6 +23,8 @@ const fn planned_bytes(container_bytes: u64) -> u64 {
 /// The container's ledger.
 #[derive(Debug)]
 pub(crate) struct Container {
+    /// The container's limit; 0 without one.
+    container_bytes: AtomicU64,
     /// For the kernel's part; `u64::MAX` without a container.
     room_bytes: AtomicU64,
     kernel_bytes: AtomicU64,
@@ -30,13 +32,26 @@ pub(crate) struct Container {
 
 impl Container {
     pub(crate) fn unlimited() -> Self {
-        Self { room_bytes: AtomicU64::new(u64::MAX), kernel_bytes: AtomicU64::new(0) }
+        Self {
+            container_bytes: AtomicU64::new(0),
+            room_bytes: AtomicU64::new(u64::MAX),
+            kernel_bytes: AtomicU64::new(0),
+        }
     }
 
     /// The line and the kernel's part are at most 80 % of the container from now on.
     pub(crate) fn limit(&self, container_bytes: u64, line_bytes: u64) {
         let room = planned_bytes(container_bytes).saturating_sub(line_bytes);
+        self.container_bytes.store(container_bytes, Ordering::Relaxed);
         self.room_bytes.store(room, Ordering::Relaxed);
+    }
+
+    /// The line was moved: the kernel's part is what is left beside it.
+    pub(crate) fn line_changed(&self, line_bytes: u64) {
+        match self.container_bytes.load(Ordering::Relaxed) {
+            0 => {}
+            container_bytes => self.limit(container_bytes, line_bytes),
+        }
     }
 
     pub(crate) fn kernel_bytes(&self) -> u64 {

@@ -19,8 +19,12 @@ use crate::kind::Kind;
 pub(crate) struct Credit {
     budget: Arc<Budget>,
     account: Arc<Account>,
+    /// The line that the quantum is a part of.
+    seen_limit: Cell<u64>,
+    /// How many workers the line is for.
+    workers: u64,
     /// How much credit is fetched at a time; at least 1.
-    quantum: u64,
+    quantum: Cell<u64>,
     /// I6: unused credit that is kept for newcomers; at most `reserve_bytes`.
     reserve_left: Cell<u64>,
     /// The size of the reserve.
@@ -46,16 +50,22 @@ pub(crate) enum Source {
 /// As much credit as that is fetched at a time, at least.
 const QUANTUM_BYTES_MIN: u64 = 256 << 10;
 
+/// How much credit a worker fetches at a time.
+fn quantum(line: u64, workers: u64) -> u64 {
+    // Low lines would otherwise be divided among few workers for good.
+    (line / (64 * workers)).max(QUANTUM_BYTES_MIN.min(line / (8 * workers))).max(1)
+}
+
 impl Credit {
     /// A worker's account in a budget, one of `workers`.
     pub(crate) fn open(budget: &Arc<Budget>, workers: u32) -> Self {
-        let (line, workers) = (budget.limit().as_bytes(), u64::from(workers.max(1)));
-        // Low lines would otherwise be divided among few workers for good.
-        let quantum = (line / (64 * workers)).max(QUANTUM_BYTES_MIN.min(line / (8 * workers))).max(1);
+        let (line, workers) = (budget.line().limit(), u64::from(workers.max(1)));
         Self {
             budget: Arc::clone(budget),
             account: budget.open_account(),
-            quantum,
+            seen_limit: Cell::new(line),
+            workers,
+            quantum: Cell::new(quantum(line, workers)),
             reserve_left: Cell::new(0),
             reserve_bytes: Cell::new(0),
             earmark: Cell::new(0),
@@ -72,6 +82,20 @@ impl Credit {
     #[inline]
     pub(crate) fn account(&self) -> &Arc<Account> {
         &self.account
+    }
+
+    /// Looks whether the line was moved: the quantum and the reserve, of `reserve_bytes` under the first line, follow
+    /// it. While it is exceeded, nothing unused is kept but that.
+    #[inline]
+    pub(crate) fn follow_limit(&self, reserve_bytes: u64) {
+        let limit = self.budget.line().limit();
+        if self.seen_limit.replace(limit) != limit {
+            self.quantum.set(quantum(limit, self.workers));
+            self.set_reserve(self.budget.limits().part_of(reserve_bytes, limit));
+        }
+        if self.budget.line().excess() > 0 && !self.gathers.get() {
+            self.trim();
+        }
     }
 
     pub(crate) fn credit(&self) -> u64 {
@@ -101,7 +125,7 @@ impl Credit {
         let usable = self.unused() - kept;
         if usable < bytes {
             let need = bytes - usable;
-            let taken = self.budget.take_credit(need, need.max(self.quantum)).ok_or(OverBudget::new(bytes))?;
+            let taken = self.budget.take_credit(need, need.max(self.quantum.get())).ok_or(OverBudget::new(bytes))?;
             account.add_credit(taken);
         }
         account.charge(bytes);
@@ -205,8 +229,9 @@ impl Credit {
     pub(crate) fn uncharge(&self, bytes: u64) {
         self.account.uncharge(bytes);
         let spare = self.spare();
-        if spare > 2 * self.quantum && !self.gathers.get() {
-            self.give(spare - self.quantum);
+        let quantum = self.quantum.get();
+        if spare > 2 * quantum && !self.gathers.get() {
+            self.give(spare - quantum);
         }
         debug_assert!(self.account.charged() <= self.credit(), "I2");
     }

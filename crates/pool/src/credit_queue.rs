@@ -41,7 +41,7 @@ impl Default for Flag {
 
 impl Flag {
     #[inline]
-    fn is_raised(&self) -> bool {
+    pub(crate) fn is_raised(&self) -> bool {
         self.0.load(Ordering::Acquire) != 0
     }
 
@@ -181,9 +181,13 @@ impl CreditQueue {
         claim.map_or(0, |claim| core::mem::take(&mut claim.handed_bytes))
     }
 
-    /// Gives credit back: to those who wait longest, then to the line.
+    /// Gives credit back: to a line that was lowered below its credits, to those who wait longest, then to the line.
     pub(crate) fn give(&self, bytes: u64, line: &Line) {
-        let mut left = bytes;
+        let owed = bytes.min(line.excess());
+        if owed > 0 {
+            line.give(owed);
+        }
+        let mut left = bytes - owed;
         let mut hand = |need: u64| {
             let handed = need.min(left);
             left -= handed;
@@ -194,6 +198,22 @@ impl CreditQueue {
         fence(Ordering::SeqCst);
         self.grant_from(line, None);
         self.ring_watchers(line);
+    }
+
+    /// The line's limit has changed: those who wait get what there is more, and every worker is called to look at it.
+    pub(crate) fn limit_changed(&self, line: &Line) {
+        fence(Ordering::SeqCst);
+        self.grant_from(line, None);
+        let mut called = 0;
+        loop {
+            let claims = self.claims();
+            let Some(claim) = claims.get(called) else { return };
+            claim.flag.raise();
+            let ring = Arc::clone(&claim.ring);
+            called += 1;
+            drop(claims);
+            ring();
+        }
     }
 
     /// Says that a worker is to be rung when the line has so much, or for 0 that it is not. It looks at the line itself

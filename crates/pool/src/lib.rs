@@ -87,6 +87,7 @@ mod watermarks;
 pub use adaptive::AdaptiveSize;
 pub use admission::{Admission, AdmissionConfig};
 pub use boxed::PoolBox;
+pub use budget::limits::LimitTooLow;
 pub use budget::{Budget, Charge, adopted_arenas};
 pub use catch_panic::catch_panic;
 pub use class::Class;

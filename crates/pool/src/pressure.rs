@@ -82,6 +82,11 @@ impl Pressure {
         Some(transition)
     }
 
+    /// The line was moved; the next figures are looked at under the new one.
+    pub(crate) fn set_limit(&self, limit_bytes: u64) {
+        self.watched().watermarks.set_limit(limit_bytes);
+    }
+
     fn watched(&self) -> MutexGuard<'_, Watched> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -115,6 +115,11 @@ impl Watermarks {
         Self { marks, limit_bytes, marked: Level::Calm, level: Level::Calm }
     }
 
+    /// Has the marks mean parts of another line.
+    pub(crate) fn set_limit(&mut self, limit_bytes: u64) {
+        self.limit_bytes = limit_bytes;
+    }
+
     /// Takes figures in.
     pub(crate) fn observe(&mut self, in_use_bytes: u64, waiting: u64) -> Option<Transition> {
         let is_at = |percent: u8| u128::from(in_use_bytes) * 100 >= u128::from(self.limit_bytes) * u128::from(percent);

@@ -380,6 +380,7 @@ impl Builder {
 
     fn shared(&self, workers: usize, simulated: bool) -> Result<Arc<Shared>> {
         let budget = Budget::new(self.memory);
+        budget.set_working_bytes(WorkerNeed::working_bytes(workers));
         let tokio = match self.tokio {
             Tokio::None => None,
             Tokio::Beside => Some(TokioRuntime::start(self.worker_stack_bytes, &budget)?),

@@ -3,7 +3,7 @@
 
 use core::fmt;
 
-use plimsoll_pool::OutOfRange;
+use plimsoll_pool::{LimitTooLow, OutOfRange};
 
 /// Why nothing can be made of these settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,8 @@ use plimsoll_pool::OutOfRange;
 pub enum ConfigError {
     /// A value is out of its range.
     OutOfRange(OutOfRange),
+    /// A memory line that is set while the runtime runs is too low for what runs.
+    LimitTooLow(LimitTooLow),
     /// A text is no address to listen at, or no such socket's.
     Address {
         /// What an address is here, with an example.
@@ -29,6 +31,7 @@ impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OutOfRange(wrong) => wrong.fmt(f),
+            Self::LimitTooLow(low) => low.fmt(f),
             Self::Address { expected } => f.write_str(expected),
             Self::SocketFamily { expected } => write!(f, "the socket is one of another family: {expected}"),
             Self::TokioInSimulation => {
@@ -42,6 +45,7 @@ impl core::error::Error for ConfigError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::OutOfRange(wrong) => Some(wrong),
+            Self::LimitTooLow(low) => Some(low),
             Self::Address { .. } | Self::SocketFamily { .. } | Self::TokioInSimulation => None,
         }
     }

@@ -4,7 +4,7 @@
 use core::fmt;
 use std::io;
 
-use plimsoll_pool::{Error as PoolError, OutOfRange, OverBudget, Shed};
+use plimsoll_pool::{Error as PoolError, LimitTooLow, OutOfRange, OverBudget, Shed};
 use plimsoll_reactor::{Errno, Error as ReactorError};
 
 use crate::config_error::{ConfigError, Misuse};
@@ -147,6 +147,12 @@ impl From<ConfigError> for Error {
 impl From<OutOfRange> for Error {
     fn from(wrong: OutOfRange) -> Self {
         Self::Config(wrong.into())
+    }
+}
+
+impl From<LimitTooLow> for Error {
+    fn from(low: LimitTooLow) -> Self {
+        Self::Config(ConfigError::LimitTooLow(low))
     }
 }
 

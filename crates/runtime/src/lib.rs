@@ -81,7 +81,9 @@ pub use container::ContainerLimit;
 pub use error::Error;
 pub use gauges::Metrics;
 pub use on_worker::OnWorker;
-pub use plimsoll_pool::{Budget, DecayConfig, Kind, Lease, MemoryLimit, OutOfRange, OverBudget, Pool, PoolBox};
+pub use plimsoll_pool::{
+    Budget, DecayConfig, Kind, Lease, LimitTooLow, MemoryLimit, OutOfRange, OverBudget, Pool, PoolBox,
+};
 pub use plimsoll_reactor::{
     DriverChoice, DriverKind, Errno, Instant, ReceiveMode, Received, Selected, SendBytes, SharedBytes,
 };

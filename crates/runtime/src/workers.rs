@@ -42,6 +42,11 @@ impl WorkerNeed {
         Self { first_bytes: self.first_bytes + bytes, ..self }
     }
 
+    /// What so many workers need beside their fixed parts and stacks.
+    pub(crate) fn working_bytes(workers: usize) -> u64 {
+        workers as u64 * WORKING_BYTES_MIN + (workers as u64 - 1) * CREDIT_BYTES
+    }
+
     /// What so many workers need together. At least one.
     pub(crate) fn total_bytes(self, workers: usize) -> u64 {
         self.first_bytes + (workers as u64 - 1) * self.further_bytes

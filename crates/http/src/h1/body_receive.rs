@@ -164,7 +164,7 @@ pub(crate) fn cap(level: Level, bytes_max: usize) -> Class {
 /// line to others.
 fn body_bytes_max(desk: &Desk) -> usize {
     let active = desk.counters().active_now().max(1);
-    usize::try_from(desk.line_share / BODIES_PART / active).unwrap_or(usize::MAX)
+    usize::try_from(desk.line_share() / BODIES_PART / active).unwrap_or(usize::MAX)
 }
 
 /// The largest class that a part of a body may be received into now.

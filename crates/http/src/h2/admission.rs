@@ -26,7 +26,7 @@ const USUAL_HEAD_BYTES: usize = 256;
 impl Env<'_> {
     /// What streams may hold together that wait, in bytes.
     pub(super) fn waiting_bytes_max(self) -> u64 {
-        (self.line_share / SHARE_PART).max(HELD_BYTES_MIN)
+        (self.line_share() / SHARE_PART).max(HELD_BYTES_MIN)
     }
 
     /// Whether one more stream of a connection may wait, once its head is decoded, as far as is known before.

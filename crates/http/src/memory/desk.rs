@@ -63,7 +63,7 @@ pub(crate) struct Desk {
     /// Those of this worker.
     counted: Arc<WorkerCounters>,
     /// The worker's share of the line, in bytes.
-    pub(crate) line_share: u64,
+    line_share: Cell<u64>,
     /// Connections that a handler has changed and the engine must look after.
     listed: RefCell<VecDeque<Key>>,
     /// Those to be looked after once the handlers that were woken have had their turn.
@@ -172,7 +172,7 @@ impl Desk {
             level: Cell::default(),
             has_looked: Cell::new(false),
             looked_at: Cell::new(0),
-            line_share,
+            line_share: Cell::new(line_share),
         }
     }
 
@@ -189,10 +189,17 @@ impl Desk {
 
     /// Begins a turn of the engine. Whether memory comes to be short in it.
     pub(crate) fn begin_turn(&self) -> bool {
+        self.line_share.set(self.pool.budget().limit().as_bytes() / self.workers());
         self.has_looked.set(false);
         self.follow_ups.set(FOLLOW_UPS_MAX);
         self.tick();
         self.weigh()
+    }
+
+    /// This worker's share of the line as it was at the beginning of the turn, in bytes.
+    #[inline]
+    pub(crate) fn line_share(&self) -> u64 {
+        self.line_share.get()
     }
 
     /// The peer's address: what a PROXY header said, or else the socket's.
@@ -438,7 +445,7 @@ impl Desk {
         if active <= FEW_ACTIVE {
             return output_bytes_max;
         }
-        let share = usize::try_from(self.line_share / OUTPUT_PART / active).unwrap_or(usize::MAX);
+        let share = usize::try_from(self.line_share() / OUTPUT_PART / active).unwrap_or(usize::MAX);
         share.max(OUTPUT_SHARE_MIN).min(output_bytes_max)
     }
 

@@ -26,10 +26,10 @@ impl Desk {
         let used = self.pool.used_bytes();
         self.used_at.set(used);
         let was_weighed = self.is_weighed();
-        let much = if was_weighed { self.line_share / 5 * 3 } else { self.line_share / 4 * 3 };
+        let much = if was_weighed { self.line_share() / 5 * 3 } else { self.line_share() / 4 * 3 };
         self.weighed.set(self.level() > Level::Calm || used > much);
         if !self.is_weighed() {
-            self.free_bytes.set(self.line_share / 4);
+            self.free_bytes.set(self.line_share() / 4);
             return false;
         }
         let budget = self.pool.budget();
@@ -52,7 +52,7 @@ impl Desk {
     /// Whether memory is so short that nothing is received without a place for it: looked at anew, as a turn may give
     /// out much.
     pub(crate) fn is_filling(&self) -> bool {
-        self.is_weighed() || self.pool.used_bytes() > self.line_share / 4 * 3
+        self.is_weighed() || self.pool.used_bytes() > self.line_share() / 4 * 3
     }
 
     /// What the pool has given out, to see what a request takes that is begun now; 0 while nothing is counted.

@@ -22,7 +22,7 @@ impl Desk {
     /// [`OverBudget`] while memory is short and those that there are hold three quarters of the worker's share: it is
     /// refused before it begins.
     pub(crate) fn may_stay(&self) -> Result<(), OverBudget> {
-        let most = self.line_share / 4 * 3;
+        let most = self.line_share() / 4 * 3;
         if !self.is_weighed() || self.lasting.bytes() < most {
             return Ok(());
         }

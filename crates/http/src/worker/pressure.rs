@@ -142,7 +142,7 @@ impl Overload {
             kept_until: None,
             looks: Looks::Go { in_vain: 0 },
             check: None,
-            pace: Pace::new(&worker.pool, worker.line_share),
+            pace: Pace::new(&worker.pool, worker.line_share()),
             paced_until: None,
         }
     }

@@ -9,6 +9,7 @@ mod collect;
 mod cpu;
 mod half_heads;
 mod marked;
+mod moved;
 mod overload;
 #[path = "../rig/mod.rs"]
 mod rig;

@@ -32,6 +32,7 @@ impl Admission {
             && shared.watched_bytes.get() == 0
             && !shared.stated.get()
             && !shared.unsettled.get()
+            && !shared.flag.is_raised()
             && shared.level.get() == Level::Calm
             && budget.is_surely_calm()
             && !budget.credit_queue().is_any()
@@ -83,6 +84,7 @@ impl Admission {
         let shared = &*self.shared;
         let budget = shared.pool.budget();
         shared.pool.credit().adopt(budget.credit_queue().fetch(&shared.flag));
+        shared.pool.credit().follow_limit(shared.config.reserve_bytes);
         refill(&shared.pool);
         let (mut has_stated, mut watched) = (false, false);
         loop {

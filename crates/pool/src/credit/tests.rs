@@ -50,7 +50,7 @@ proptest! {
                 Op::Uncharge { worker, part } => {
                     let worker = &workers[worker];
                     worker.uncharge(worker.account().charged() / part);
-                    prop_assert!(worker.unused() <= 2 * worker.quantum);
+                    prop_assert!(worker.unused() <= 2 * worker.quantum.get());
                 }
                 Op::Trim { worker } => {
                     workers[worker].trim();
@@ -89,7 +89,7 @@ proptest! {
 
 #[test]
 fn the_quantum_follows_the_line_and_the_workers() {
-    let quantum = |limit, workers| Credit::open(&Budget::new(limit), workers).quantum;
+    let quantum = |limit, workers| Credit::open(&Budget::new(limit), workers).quantum.get();
     assert_eq!(quantum(MemoryLimit::gib(1), 4), 4 << 20);
     assert_eq!(quantum(MemoryLimit::mib(64), 4), 256 << 10);
     assert_eq!(quantum(MemoryLimit::mib(1), 1), 128 << 10);
@@ -158,8 +158,8 @@ fn keep_step(credit: &Credit, op: &Keep, beside: &mut Vec<Charge>) -> Result<(),
             }
             let taken = if bytes <= usable {
                 0
-            } else if free >= credit.quantum.max(bytes - usable) {
-                credit.quantum.max(bytes - usable)
+            } else if free >= credit.quantum.get().max(bytes - usable) {
+                credit.quantum.get().max(bytes - usable)
             } else {
                 bytes - usable
             };
@@ -174,7 +174,7 @@ fn keep_step(credit: &Credit, op: &Keep, beside: &mut Vec<Charge>) -> Result<(),
         Keep::Uncharge { part } => {
             credit.uncharge(charged / part);
             let spare = unused + charged / part - reserve - earmark;
-            let left = if spare > 2 * credit.quantum && !credit.gathers() { credit.quantum } else { spare };
+            let left = if spare > 2 * credit.quantum.get() && !credit.gathers() { credit.quantum.get() } else { spare };
             prop_assert_eq!((credit.spare(), credit.account().charged()), (left, charged - charged / part));
         }
         Keep::SetReserve(bytes) => {

@@ -201,13 +201,14 @@ impl Decay {
             unreachable!("armed by the caller")
         };
         // Its own refusals a pool has answered already, as far as it could.
-        if is_refused && pool.budget().has_several_pools() {
+        let is_exceeded = pool.budget().line().excess() > 0;
+        if is_refused && (is_exceeded || pool.budget().has_several_pools()) {
             pool.trim_credit();
             pool.begin_epoch();
             pool.begin_epoch();
         }
         if now >= look {
-            let after = match speed() {
+            let after = match if is_exceeded { DecaySpeed::Now } else { speed() } {
                 DecaySpeed::Slow => self.config.slow,
                 DecaySpeed::Fast => self.config.fast,
                 DecaySpeed::Now => Duration::ZERO,

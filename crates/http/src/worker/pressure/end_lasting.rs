@@ -46,7 +46,7 @@ impl<S: Service> Engine<S> {
         if self.overload.told.is_some_and(|(_, then)| held > then) {
             return true;
         }
-        if held <= worker.line_share / LARGE_PART {
+        if held <= worker.line_share() / LARGE_PART {
             return false;
         }
         let mut heaviest: Option<(u64, Columns)> = None;

@@ -288,7 +288,7 @@ impl<S: Service> Engine<S> {
             }
         }
         // One that holds little is not why others wait.
-        let share = worker.line_share / LARGE_PART;
+        let share = worker.line_share() / LARGE_PART;
         weighed.into_iter().filter(|(_, sum)| *sum > share).max_by_key(|(_, sum)| *sum).map(|(host, _)| host)
     }
 }
