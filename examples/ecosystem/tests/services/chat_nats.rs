@@ -8,7 +8,7 @@ use std::time::Duration;
 use tungstenite::{Message, WebSocket};
 
 use crate::nats::start_nats;
-use crate::process::{Running, free_address};
+use crate::process::{Running, free_address, until};
 
 /// A member of the chat, who has seen each message at most once.
 struct Member {
@@ -48,15 +48,6 @@ fn stats(server: &Running) -> [u64; 4] {
     let text = text.expect("whole");
     let mut numbers = text.split(|letter: char| !letter.is_ascii_digit()).filter_map(|word| word.parse().ok());
     [(); 4].map(|()| numbers.next().expect("four of them"))
-}
-
-/// Asks until it holds.
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = std::time::Instant::now() + crate::process::WAIT_MAX;
-    while !holds() {
-        assert!(std::time::Instant::now() < deadline, "never: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn start(port: u16) -> Running {

@@ -7,7 +7,7 @@ use std::process::Command;
 use reqwest::{Client, StatusCode};
 
 use crate::client;
-use crate::process::{Folder, Running, free_address, installed, refused};
+use crate::process::{Folder, Running, free_address, installed, refused, until};
 
 /// PostgreSQL does not run as root: where the tests do, it runs as nobody.
 const NOBODY: u32 = 65_534;
@@ -61,7 +61,12 @@ fn start_postgres(folder: &Folder) -> Option<Running> {
     let address = free_address();
     let mut command = postgres("postgres", folder)?;
     command.args(["-h", "127.0.0.1", "-p", &address.port().to_string(), "-k", "", "-c", "fsync=off"]);
-    Some(Running::start_server(&mut command, address))
+    let postgres = Running::start_server(&mut command, address);
+    // It takes connections a moment before it serves them, and says there when it does.
+    let is_ready =
+        || std::fs::read_to_string(folder.path().join("postmaster.pid")).unwrap_or_default().contains("ready");
+    until("PostgreSQL is ready", is_ready);
+    Some(postgres)
 }
 
 #[test]

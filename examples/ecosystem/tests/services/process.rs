@@ -9,6 +9,15 @@ use std::time::{Duration, Instant};
 /// How long anything may take at most.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
 
+/// Asks until it holds.
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + WAIT_MAX;
+    while !holds() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// A process that runs. It is killed when the test is done with it.
 pub(crate) struct Running {
     child: Child,
@@ -33,11 +42,7 @@ impl Running {
         let child =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
         let running = Self { child, address };
-        let deadline = Instant::now() + WAIT_MAX;
-        while TcpStream::connect(address).is_err() {
-            assert!(Instant::now() < deadline, "it does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until("it listens", || TcpStream::connect(address).is_ok());
         running
     }
 
