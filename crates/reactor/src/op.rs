@@ -387,6 +387,8 @@ impl Errno {
     pub const OPNOTSUPP: Self = Self(libc::EOPNOTSUPP);
     /// The peer broke the rules of a transport.
     pub const PROTO: Self = Self(libc::EPROTO);
+    /// An argument is none that can be meant.
+    pub const INVAL: Self = Self(libc::EINVAL);
     /// The peer has reset the connection.
     pub const CONNRESET: Self = Self(libc::ECONNRESET);
 

@@ -34,13 +34,14 @@ pub(super) const ASSERTIONS_PER_THOUSAND_MIN: usize = 10;
 pub(super) const ASSERTIONS_FROM_LINES: usize = 200;
 
 /// Which packages of the workspace a package may be built with. A package that is not here may use all of them.
-pub(super) const MAY_DEPEND_ON: [(&str, &[&str]); 9] = [
+pub(super) const MAY_DEPEND_ON: [(&str, &[&str]); 10] = [
     ("plimsoll-slab", &[]),
     ("plimsoll-pool", &[]),
     ("plimsoll-codec", &[]),
     ("plimsoll-reactor", &["plimsoll-slab", "plimsoll-pool"]),
     ("plimsoll-runtime", &["plimsoll-reactor", "plimsoll-slab", "plimsoll-pool"]),
-    ("plimsoll-http", &["plimsoll-runtime", "plimsoll-codec", "plimsoll-pool", "plimsoll-slab"]),
+    ("plimsoll-tls", &["plimsoll-runtime", "plimsoll-pool"]),
+    ("plimsoll-http", &["plimsoll-runtime", "plimsoll-codec", "plimsoll-pool", "plimsoll-slab", "plimsoll-tls"]),
     ("plimsoll-macros", &[]),
     ("plimsoll-tower", &["plimsoll-http", "plimsoll-runtime", "plimsoll-pool"]),
     (

@@ -91,6 +91,9 @@ pub enum Event {
     Sent(Key, SendBytes),
     /// There is something for [`Table::receive_now`], as [`Table::await_readable`] asked to be told.
     Readable(Key),
+    /// The transport that carries a connection's bytes has shaken hands: from now on plaintext may come and be sent.
+    /// Not told when plaintext came with the end of the handshake.
+    Secured(Key),
     /// The peer has closed or reset the connection, as [`Table::watch`] asked to be told.
     PeerClosed(Key),
     /// The time set by [`Table::schedule`] has come.

@@ -118,6 +118,7 @@ impl<C: Default> Table<C> {
     fn open(&mut self, key: Key, mut bytes: Bytes) -> Option<Event> {
         let pool = self.worker.pool.clone();
         let transport = &mut self.carried(key).carrier.transport;
+        let before = transport.stage();
         let opened = match transport.open(&pool, bytes.as_mut_slice()) {
             Ok(opened) => opened,
             Err(error) => {
@@ -131,13 +132,20 @@ impl<C: Default> Table<C> {
         match opened {
             Plaintext::InPlace(0) if self.carried(key).carrier.is_readable() => Some(Event::Ended(key)),
             // A record is not whole: it is waited for as before.
-            Plaintext::InPlace(0) => self.receive(key).err().map(|_over| Event::Failed(key, Errno::NOBUFS)),
+            Plaintext::InPlace(0) => match self.receive(key) {
+                Err(_over) => Some(Event::Failed(key, Errno::NOBUFS)),
+                Ok(()) => self.is_secured_since(key, before).then_some(Event::Secured(key)),
+            },
             Plaintext::InPlace(len) => {
                 bytes.truncate(len);
                 Some(Event::Received(key, bytes))
             }
             Plaintext::Lease(plaintext) => Some(Event::Received(key, Bytes::Owned(plaintext))),
         }
+    }
+
+    fn is_secured_since(&mut self, key: Key, before: Stage) -> bool {
+        before == Stage::Handshake && self.carried(key).carrier.transport.stage() == Stage::Open
     }
 
     /// Sends what the transport has to say by itself, unless a send is in flight, which is followed by it.

@@ -1,0 +1,334 @@
+//! The settings of a server, built once and checked.
+#![forbid(unsafe_code)]
+
+use core::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use plimsoll_pool::{OverBudget, Pool};
+use plimsoll_runtime::net::transport::{MakeTransport, Transport};
+use rustls::crypto::CryptoProvider;
+use rustls::server::{NoServerSessionStorage, ProducesTickets, UnbufferedServerConnection, WebPkiClientVerifier};
+use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
+
+use crate::certificates::{ByName, certificates, certified, read};
+use crate::error::TlsError;
+use crate::session::Session;
+
+/// A version of TLS. Older ones are not spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Version {
+    /// RFC 5246.
+    Tls12,
+    /// RFC 8446.
+    Tls13,
+}
+
+/// Whose cryptography is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Provider {
+    /// That of AWS-LC.
+    #[cfg(feature = "aws-lc")]
+    AwsLc,
+    /// That of ring.
+    #[cfg(feature = "ring")]
+    Ring,
+}
+
+impl Default for Provider {
+    /// AWS-LC where its feature is on.
+    fn default() -> Self {
+        #[cfg(feature = "aws-lc")]
+        return Self::AwsLc;
+        #[cfg(not(feature = "aws-lc"))]
+        return Self::Ring;
+    }
+}
+
+/// Makes what encrypts tickets, with keys that change by themselves.
+type NewTicketer = fn() -> Result<Arc<dyn ProducesTickets>, rustls::Error>;
+
+impl Provider {
+    fn parts(self) -> (CryptoProvider, NewTicketer) {
+        match self {
+            #[cfg(feature = "aws-lc")]
+            Self::AwsLc => (rustls::crypto::aws_lc_rs::default_provider(), rustls::crypto::aws_lc_rs::Ticketer::new),
+            #[cfg(feature = "ring")]
+            Self::Ring => (rustls::crypto::ring::default_provider(), rustls::crypto::ring::Ticketer::new),
+        }
+    }
+
+    pub(crate) fn provider(self) -> CryptoProvider {
+        self.parts().0
+    }
+}
+
+pub(crate) fn versions(min: Version, max: Version) -> Result<&'static [&'static SupportedProtocolVersion], TlsError> {
+    static BOTH: [&SupportedProtocolVersion; 2] = [&rustls::version::TLS13, &rustls::version::TLS12];
+    match (min, max) {
+        (Version::Tls12, Version::Tls13) => Ok(&BOTH),
+        (Version::Tls13, Version::Tls13) => Ok(&BOTH[..1]),
+        (Version::Tls12, Version::Tls12) => Ok(&BOTH[1..]),
+        (Version::Tls13, Version::Tls12) => Err(TlsError::Settings("the lowest version is above the highest")),
+    }
+}
+
+/// What a certificate, a key or roots of trust are read from.
+#[derive(Clone)]
+enum Source {
+    File(PathBuf),
+    Bytes(Arc<[u8]>),
+}
+
+impl Source {
+    fn file(&self) -> &Path {
+        match self {
+            Self::File(file) => file,
+            Self::Bytes(_) => Path::new(""),
+        }
+    }
+
+    fn read(&self) -> Result<Vec<u8>, TlsError> {
+        match self {
+            Self::File(file) => read(file),
+            Self::Bytes(bytes) => Ok(bytes.to_vec()),
+        }
+    }
+}
+
+/// Whether clients show certificates.
+#[derive(Clone)]
+enum ClientAuth {
+    None,
+    Optional(Source),
+    Required(Source),
+}
+
+/// Makes a [`TlsConfig`]; see [`TlsConfig::builder`].
+#[derive(Clone)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct TlsConfigBuilder {
+    provider: Provider,
+    certificates: Vec<(Source, Source)>,
+    clients: ClientAuth,
+    min: Version,
+    max: Version,
+    alpn: Vec<Vec<u8>>,
+    keys_are_logged: bool,
+}
+
+impl fmt::Debug for TlsConfigBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { provider, certificates, min, max, .. } = self;
+        write!(f, "TlsConfigBuilder({provider:?}, {} certificates, {min:?} to {max:?})", certificates.len())
+    }
+}
+
+impl TlsConfigBuilder {
+    /// Adds a certificate, with the chain behind it, and its private key: files in PEM. A client gets the first
+    /// certificate that has the name it asks for (SNI), else the first of all.
+    pub fn certificate_files(mut self, chain: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        self.certificates.push((Source::File(chain.into()), Source::File(key.into())));
+        self
+    }
+
+    /// As [`certificate_files`](Self::certificate_files), from PEM in memory.
+    pub fn certificate_pem(mut self, chain: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
+        let source = |bytes: &[u8]| Source::Bytes(bytes.into());
+        self.certificates.push((source(chain.as_ref()), source(key.as_ref())));
+        self
+    }
+
+    /// Asks clients for a certificate that one of the roots in a PEM file has signed, and takes those without one.
+    pub fn client_roots_optional(mut self, roots: impl Into<PathBuf>) -> Self {
+        self.clients = ClientAuth::Optional(Source::File(roots.into()));
+        self
+    }
+
+    /// Takes clients alone that have a certificate which one of the roots in a PEM file has signed (mutual TLS).
+    pub fn client_roots(mut self, roots: impl Into<PathBuf>) -> Self {
+        self.clients = ClientAuth::Required(Source::File(roots.into()));
+        self
+    }
+
+    /// As [`client_roots`](Self::client_roots), from PEM in memory.
+    pub fn client_roots_pem(mut self, roots: impl AsRef<[u8]>) -> Self {
+        self.clients = ClientAuth::Required(Source::Bytes(roots.as_ref().into()));
+        self
+    }
+
+    /// The lowest version that is spoken, TLS 1.2 by default.
+    pub fn min_version(mut self, version: Version) -> Self {
+        self.min = version;
+        self
+    }
+
+    /// The highest version that is spoken, TLS 1.3 by default.
+    pub fn max_version(mut self, version: Version) -> Self {
+        self.max = version;
+        self
+    }
+
+    /// Whose cryptography is used.
+    pub fn provider(mut self, provider: Provider) -> Self {
+        self.provider = provider;
+        self
+    }
+
+    /// The protocols that ALPN chooses from, the best first: `h2` and `http/1.1` by default. None for protocols that do
+    /// not use it.
+    pub fn alpn<'a>(mut self, protocols: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        self.alpn = protocols.into_iter().map(<[u8]>::to_vec).collect();
+        self
+    }
+
+    /// Writes the secrets of all sessions to the file that the environment variable `SSLKEYLOGFILE` names, as debuggers
+    /// ask for. Who has that file reads all that is said: never in production. It is off unless this is called.
+    pub fn key_log_file(mut self) -> Self {
+        self.keys_are_logged = true;
+        self
+    }
+
+    /// Reads and checks everything.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError`], with the file and the line. A certificate that has expired is no error: since when is said in a
+    /// warning, and clients refuse it.
+    pub fn build(self) -> Result<TlsConfig, TlsError> {
+        let tickets = (self.provider.parts().1)()?;
+        let current = RwLock::new(Arc::new(self.config(&tickets)?));
+        Ok(TlsConfig(Arc::new(Shared { settings: self, tickets, current })))
+    }
+
+    fn config(&self, tickets: &Arc<dyn ProducesTickets>) -> Result<ServerConfig, TlsError> {
+        if self.certificates.is_empty() {
+            return Err(TlsError::Settings("a server has a certificate"));
+        }
+        let provider = Arc::new(self.provider.provider());
+        let mut keys = Vec::with_capacity(self.certificates.len());
+        for (chain, key) in &self.certificates {
+            keys.push(certified(&provider, (chain.file(), &chain.read()?), (key.file(), &key.read()?))?);
+        }
+        let versions = versions(self.min, self.max)?;
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions)?;
+        let verifier = |roots: &Source| {
+            Ok::<_, TlsError>(WebPkiClientVerifier::builder_with_provider(
+                Arc::new(store(roots)?),
+                Arc::clone(&provider),
+            ))
+        };
+        let refused = |_| TlsError::Settings("no root of trust for clients can be used");
+        let builder = match &self.clients {
+            ClientAuth::None => builder.with_no_client_auth(),
+            ClientAuth::Optional(roots) => {
+                builder.with_client_cert_verifier(verifier(roots)?.allow_unauthenticated().build().map_err(refused)?)
+            }
+            ClientAuth::Required(roots) => {
+                builder.with_client_cert_verifier(verifier(roots)?.build().map_err(refused)?)
+            }
+        };
+        let mut config = builder.with_cert_resolver(Arc::new(ByName::new(keys)));
+        config.alpn_protocols.clone_from(&self.alpn);
+        // Tickets alone: nothing is kept here for sessions that may be resumed.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.ticketer = Arc::clone(tickets);
+        config.send_tls13_tickets = 1;
+        if self.keys_are_logged {
+            config.key_log = Arc::new(rustls::KeyLogFile::new());
+        }
+        Ok(config)
+    }
+}
+
+fn store(roots: &Source) -> Result<RootCertStore, TlsError> {
+    let mut store = RootCertStore::empty();
+    for (certificate, line) in certificates(roots.file(), &roots.read()?)? {
+        let added = store.add(certificate);
+        added.map_err(|error| TlsError::Certificate { file: roots.file().to_owned(), line, error })?;
+    }
+    Ok(store)
+}
+
+/// What a server needs for TLS: certificates, keys and rules, read and checked. Clones are one.
+///
+/// ```no_run
+/// use plimsoll_tls::{TlsConfig, TlsError, Version};
+///
+/// # fn configure() -> Result<TlsConfig, TlsError> {
+/// TlsConfig::builder()
+///     .certificate_files("chain.pem", "key.pem")
+///     .min_version(Version::Tls13)
+///     .build()
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct TlsConfig(Arc<Shared>);
+
+struct Shared {
+    settings: TlsConfigBuilder,
+    /// Their keys change by themselves, and live on when certificates are read anew: one set for all workers.
+    tickets: Arc<dyn ProducesTickets>,
+    current: RwLock<Arc<ServerConfig>>,
+}
+
+impl TlsConfig {
+    /// Begins with TLS 1.2 and 1.3, ALPN for HTTP, and no certificate.
+    pub fn builder() -> TlsConfigBuilder {
+        TlsConfigBuilder {
+            provider: Provider::default(),
+            certificates: Vec::new(),
+            clients: ClientAuth::None,
+            min: Version::Tls12,
+            max: Version::Tls13,
+            alpn: vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+            keys_are_logged: false,
+        }
+    }
+
+    /// A server's certificate, with the chain behind it, and its private key: files in PEM.
+    ///
+    /// # Errors
+    ///
+    /// As [`TlsConfigBuilder::build`].
+    pub fn from_files(chain: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Result<Self, TlsError> {
+        Self::builder().certificate_files(chain, key).build()
+    }
+
+    /// Reads all files again, for handshakes that begin from now on, on every worker. Sessions that are open go on, and
+    /// tickets stay good.
+    ///
+    /// It reads files where it is called: from a worker, call it by
+    /// [`spawn_blocking`](plimsoll_runtime::spawn_blocking).
+    ///
+    /// # Errors
+    ///
+    /// As [`TlsConfigBuilder::build`]; what was there before stays then.
+    pub fn reload(&self) -> Result<(), TlsError> {
+        let config = Arc::new(self.0.settings.config(&self.0.tickets)?);
+        *self.0.current.write().unwrap_or_else(PoisonError::into_inner) = config;
+        Ok(())
+    }
+
+    pub(crate) fn session(&self, pool: &Pool) -> Result<Session, OverBudget> {
+        let config = Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner));
+        // It fails for settings that `build` does not let through.
+        let machine = UnbufferedServerConnection::new(config).map_err(|_| OverBudget::new(0))?;
+        Session::new(pool, machine, false)
+    }
+
+    /// What carries the connections of a server.
+    #[doc(hidden)]
+    pub fn make_transport(&self) -> MakeTransport {
+        let config = self.clone();
+        Arc::new(move |pool| Ok(Box::new(config.session(pool)?) as Box<dyn Transport>))
+    }
+}
+
+impl fmt::Debug for TlsConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TlsConfig").field(&self.0.settings).finish()
+    }
+}

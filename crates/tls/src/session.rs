@@ -1,0 +1,284 @@
+//! A session as the transport of a connection.
+//!
+//! ```text
+//!  received --> is a record kept that is not whole? --no--> whole records: decrypted where they are
+//!                  | yes                                      | the rest, and a message that is not whole
+//!                  v                                          v
+//!               what it lacks, and no more: when it is    a lease of the record's size
+//!               whole, it is decrypted there
+//! ```
+//!
+//! So each byte is copied once at most, and a record that comes in many pieces is looked at when it is whole.
+//!
+//! A fatal error is kept: after it nothing is opened and nothing sealed, and what was to be said of it, an alert, is
+//! the last that is sent.
+#![forbid(unsafe_code)]
+
+use plimsoll_pool::{Charge, Kind, Lease, OverBudget, Pool};
+use plimsoll_runtime::net::transport::{END_BYTES_MAX, OpenError, Plaintext, Stage, Transport};
+
+use crate::info::TlsInfo;
+use crate::machine::{Failure, Machine, Out};
+use crate::records::{self, Front, HEADER_BYTES};
+
+/// What rustls holds for a session at most, on the C heap, from its first byte to the end of its handshake: up to
+/// 7 KiB, and the peer's certificates. Tests count it for each provider and version.
+pub const HANDSHAKE_BYTES_MAX: u64 = 24 * 1024;
+/// What rustls holds for a session at most from then on, but for the peer's certificates.
+pub const PARKED_BYTES_MAX: u64 = 4 * 1024;
+/// A message of a handshake, such as a `ClientHello` or a client's certificates, with its records.
+const HANDSHAKE_MESSAGE_BYTES_MAX: usize = 16 * 1024 + 512;
+
+/// Said to who speaks HTTP where TLS is spoken.
+const NOT_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n\
+    Content-Length: 45\r\n\r\nThis port speaks TLS: ask for https, not http";
+
+/// One end of a session, with the bytes that it keeps.
+pub(crate) struct Session {
+    machine: Box<dyn Machine>,
+    kept: Option<Kept>,
+    output: Option<Lease>,
+    course: Course,
+    charge: Charge,
+}
+
+/// Bytes at whose front `whole` bytes are records that rustls has seen and is not done with.
+struct Kept {
+    lease: Lease,
+    whole: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Course {
+    /// Nothing has come.
+    New,
+    Handshake,
+    Open,
+    /// The peer has sent `close_notify`.
+    Ended,
+    Failed,
+}
+
+impl Session {
+    /// Begins a session; a client's first message is its first output.
+    ///
+    /// # Errors
+    ///
+    /// [`OverBudget`] without room for what it may come to hold, and an alert's cause.
+    pub(crate) fn new(pool: &Pool, machine: impl Machine + 'static, begins: bool) -> Result<Self, OverBudget> {
+        let charge = pool.charge(Kind::Codec, HANDSHAKE_BYTES_MAX)?;
+        let mut session = Self { machine: Box::new(machine), kept: None, output: None, course: Course::New, charge };
+        if begins {
+            session.course = Course::Handshake;
+            // A client that cannot say anything fails with the first thing that it is told.
+            let _nothing_opened = session.take_in(pool, &mut []);
+        }
+        Ok(session)
+    }
+
+    pub(crate) fn info(&self) -> TlsInfo {
+        TlsInfo::of(self.machine.common())
+    }
+
+    /// Gives whole records to rustls. How many bytes it is done with, and the plaintext.
+    fn take_in(&mut self, pool: &Pool, records: &mut [u8]) -> Result<(usize, Option<Lease>), OpenError> {
+        let mut out = Out { records: self.output.take(), ..Out::default() };
+        let (used, taken) = self.machine.take_in(pool, records, &mut out);
+        if let Err(Failure::Peer(error)) = &taken {
+            tracing::debug!(%error, "a TLS session fails");
+            self.machine.last_words(pool, &mut out);
+        }
+        self.output = out.records;
+        match taken {
+            Ok(()) => {}
+            Err(failure) => {
+                self.course = Course::Failed;
+                return Err(match failure {
+                    Failure::OverBudget(over) => OpenError::OverBudget(over),
+                    Failure::Peer(_) => OpenError::Malformed,
+                });
+            }
+        }
+        if out.has_ended {
+            self.course = Course::Ended;
+        } else if matches!(self.course, Course::New | Course::Handshake) {
+            let is_handshaking = self.machine.common().is_handshaking();
+            self.course = if is_handshaking { Course::Handshake } else { Course::Open };
+            if !is_handshaking {
+                self.settle();
+            }
+        }
+        Ok((used, out.plaintext))
+    }
+
+    /// The handshake is over: what it held is given back.
+    fn settle(&mut self) {
+        let certificates = self.machine.common().peer_certificates().unwrap_or_default();
+        let chain: usize = certificates.iter().map(|one| one.len() + size_of_val(one)).sum();
+        self.charge.shrink_to(PARKED_BYTES_MAX + chain as u64);
+    }
+
+    /// Keeps bytes of which the first `whole` are records.
+    fn keep(&mut self, pool: &Pool, bytes: &[u8], whole: usize) -> Result<(), OpenError> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let size = match records::front(&bytes[whole..]) {
+            Front::Record(len) => whole + len,
+            Front::Header | Front::Malformed => whole + HEADER_BYTES,
+        };
+        let mut lease = pool.try_acquire(size.max(bytes.len()), Kind::Codec)?;
+        lease.extend(bytes);
+        self.kept = Some(Kept { lease, whole });
+        Ok(())
+    }
+
+    /// Opens what is whole, and keeps the rest.
+    fn open_all(&mut self, pool: &Pool, mut received: &mut [u8]) -> Result<Plaintext, OpenError> {
+        let mut plaintext = None;
+        while let Some(mut kept) = self.kept.take() {
+            let taken = kept.complete(pool, received)?;
+            received = &mut received[taken..];
+            if kept.lease.len() == kept.whole || !kept.is_whole() {
+                self.kept = Some(kept);
+                break;
+            }
+            let (used, opened) = self.take_in(pool, kept.lease.as_mut_slice())?;
+            join(pool, &mut plaintext, opened)?;
+            if used < kept.lease.len() {
+                kept.lease.consume(used);
+                kept.whole = kept.lease.len();
+                if kept.lease.len() > HANDSHAKE_MESSAGE_BYTES_MAX {
+                    return Err(self.too_long());
+                }
+                self.kept = Some(kept);
+            }
+            if received.is_empty() {
+                break;
+            }
+        }
+        if self.kept.is_none() && !received.is_empty() {
+            let whole = records::whole(received);
+            let mut used = 0;
+            if whole > 0 {
+                let (done, opened) = self.take_in(pool, &mut received[..whole])?;
+                join(pool, &mut plaintext, opened)?;
+                used = done;
+            }
+            if self.course == Course::Ended {
+                // Whatever comes behind the end is nobody's.
+                return Ok(plaintext.map_or(Plaintext::InPlace(0), Plaintext::Lease));
+            }
+            if whole - used > HANDSHAKE_MESSAGE_BYTES_MAX {
+                return Err(self.too_long());
+            }
+            self.keep(pool, &received[used..], whole - used)?;
+        }
+        Ok(plaintext.map_or(Plaintext::InPlace(0), Plaintext::Lease))
+    }
+
+    fn too_long(&mut self) -> OpenError {
+        tracing::debug!("a TLS session fails: a message of its handshake is too long");
+        self.course = Course::Failed;
+        OpenError::Malformed
+    }
+
+    fn parts(&mut self) -> (&mut dyn Machine, &mut [u8]) {
+        let kept = self.kept.as_mut().map(|kept| &mut kept.lease.as_mut_slice()[..kept.whole]);
+        (&mut *self.machine, kept.unwrap_or_default())
+    }
+}
+
+impl Kept {
+    fn is_whole(&self) -> bool {
+        matches!(records::front(&self.lease[self.whole..]), Front::Record(len) if self.whole + len == self.lease.len())
+            || records::front(&self.lease[self.whole..]) == Front::Malformed
+    }
+
+    /// Takes what the record at its end lacks, and no more: how many bytes.
+    fn complete(&mut self, pool: &Pool, received: &[u8]) -> Result<usize, OverBudget> {
+        let mut taken = 0;
+        // First the header, then what it promises.
+        for _ in 0..2 {
+            let size = match records::front(&self.lease[self.whole..]) {
+                Front::Record(len) => len,
+                Front::Header => HEADER_BYTES,
+                Front::Malformed => break,
+            };
+            let wants = (self.whole + size).saturating_sub(self.lease.len());
+            if self.lease.spare_capacity() < wants {
+                pool.try_grow(&mut self.lease, wants)?;
+            }
+            let part = wants.min(received.len() - taken);
+            self.lease.extend(&received[taken..taken + part]);
+            taken += part;
+        }
+        Ok(taken)
+    }
+}
+
+fn join(pool: &Pool, to: &mut Option<Lease>, more: Option<Lease>) -> Result<(), OverBudget> {
+    let Some(more) = more else { return Ok(()) };
+    match to {
+        None => *to = Some(more),
+        Some(lease) => {
+            if lease.spare_capacity() < more.len() {
+                pool.try_grow(lease, more.len())?;
+            }
+            lease.extend(&more);
+        }
+    }
+    Ok(())
+}
+
+impl Transport for Session {
+    fn open(&mut self, pool: &Pool, received: &mut [u8]) -> Result<Plaintext, OpenError> {
+        match self.course {
+            Course::Failed => return Err(OpenError::Malformed),
+            Course::Ended => return Ok(Plaintext::InPlace(0)),
+            Course::New if self.kept.is_none() && received.first().is_some_and(u8::is_ascii_uppercase) => {
+                self.course = Course::Failed;
+                self.output = pool.try_copy(NOT_HTTP, Kind::Buffers).ok();
+                return Err(OpenError::Malformed);
+            }
+            Course::New | Course::Handshake | Course::Open => {}
+        }
+        let opened = self.open_all(pool, received);
+        if opened.is_err() {
+            (self.course, self.kept) = (Course::Failed, None);
+        }
+        opened
+    }
+
+    fn seal(&mut self, pool: &Pool, plaintext: &[u8]) -> Result<Lease, OverBudget> {
+        if self.course == Course::Failed {
+            return Err(OverBudget::new(0));
+        }
+        let (machine, kept) = self.parts();
+        machine.seal(pool, kept, plaintext)
+    }
+
+    fn output(&mut self) -> Option<Lease> {
+        self.output.take()
+    }
+
+    fn stage(&self) -> Stage {
+        match self.course {
+            Course::New | Course::Handshake => Stage::Handshake,
+            Course::Open | Course::Failed => Stage::Open,
+            Course::Ended => Stage::Ended,
+        }
+    }
+
+    fn has_partial(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    fn end(&mut self, room: &mut [u8; END_BYTES_MAX]) -> usize {
+        if matches!(self.course, Course::New | Course::Handshake | Course::Failed) {
+            return 0;
+        }
+        let (machine, kept) = self.parts();
+        machine.end(kept, room)
+    }
+}
