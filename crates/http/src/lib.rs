@@ -78,6 +78,8 @@ pub use http::{Method, StatusCode, Version, header};
 pub use hub::{Hub, HubConfig, HubHandler, HubStats, Incoming, Member, MemberId, Post, SlowConsumer, Subscription};
 pub use plimsoll_codec as codec;
 pub use plimsoll_pool::{AdaptiveSize, Class};
+#[cfg(any(feature = "tls-aws-lc", feature = "tls-ring"))]
+pub use plimsoll_tls as tls;
 pub use websocket::{
     Message, OriginCheck, WEBSOCKET_PARKED_BYTES, WEBSOCKET_TASK_BYTES, WebSocket, WebSocketConfig, WebSocketEnd,
     WebSocketHandler, WebSocketRef, WebSocketSender,

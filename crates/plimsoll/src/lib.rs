@@ -51,6 +51,7 @@
 //! | `serde` | parameters of paths, queries and forms as types of your own |
 //! | `json` | `serde`, and bodies of JSON both ways |
 //! | `deflate` | permessage-deflate for WebSockets |
+//! | `tls`, `tls-ring` | `http::tls` by rustls, with the cryptography of AWS-LC or of ring; `http::Server::tls` |
 //! | `tokio-io`, `futures-io` | `AsyncRead` and `AsyncWrite` of tokio or of the futures crates, for streams |
 //! | `tokio-context` | a runtime of tokio beside this one, for crates that panic without it |
 //! | `hyper` | hyper's `Read` and `Write` for streams, its timer and executor: clients and servers of hyper run as they are |

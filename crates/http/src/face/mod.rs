@@ -15,6 +15,7 @@
 //! | [`layer`] | what is done around handlers |
 //! | [`metrics`] | what there is to be measured, as Prometheus text |
 //! | `data` | the data of a request as types of the program |
+//! | `secured` | what a handler can know of a TLS session |
 //! | [`sse`] | an answer that is a stream of events |
 //! | [`hub`] | a request that becomes a member of a hub |
 //! | [`upgrade`] | a connection that leaves HTTP, and its task |
@@ -33,6 +34,8 @@ pub mod metrics;
 pub(crate) mod request;
 #[cfg(feature = "router")]
 pub(crate) mod router;
+#[cfg(any(feature = "tls-aws-lc", feature = "tls-ring"))]
+pub(crate) mod secured;
 pub(crate) mod serve;
 pub(crate) mod server;
 pub(crate) mod sse;

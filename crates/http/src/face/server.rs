@@ -40,12 +40,17 @@ use crate::worker::state::WorkerState;
 #[must_use = "a server serves once `serve` is awaited"]
 pub struct Server {
     /// At least one.
-    listeners: Vec<Listener>,
+    listeners: Vec<Listening>,
     handle: ServerHandle,
     stops_with: Option<Pin<Box<dyn Future<Output = ()>>>>,
     config: Config,
     counters: Counters,
     log: Option<LogHook>,
+}
+
+/// Where it listens, and what carries the connections of there.
+struct Listening {
+    at: Listener,
     transport: Option<MakeTransport>,
 }
 
@@ -79,13 +84,12 @@ impl Server {
     /// Serves a listener that was bound before, or that another process has handed over.
     pub fn from_listener(listener: impl Into<Listener>) -> Self {
         Self {
-            listeners: vec![listener.into()],
+            listeners: vec![Listening { at: listener.into(), transport: None }],
             handle: ServerHandle::default(),
             stops_with: None,
             config: Config::default(),
             counters: Counters::new(workers()),
             log: None,
-            transport: None,
         }
     }
 
@@ -115,7 +119,7 @@ impl Server {
 
     /// As [`also_bind`](Self::also_bind), with a listener that was bound before.
     pub fn also_from_listener(mut self, listener: impl Into<Listener>) -> Self {
-        self.listeners.push(listener.into());
+        self.listeners.push(Listening { at: listener.into(), transport: None });
         self
     }
 
@@ -167,11 +171,30 @@ impl Server {
         self
     }
 
-    /// Has the bytes of every connection carried by a transport of its own, beneath HTTP/1.1, HTTP/2 and WebSockets,
-    /// and what leaves HTTP.
+    /// Speaks HTTP over TLS at the address that was given last: by [`bind`](Self::bind), or one of those after it.
+    /// HTTP/2 is chosen by ALPN, and every connection's handshake has the time of a head
+    /// ([`Config::head_timeout`]).
+    ///
+    /// ```no_run
+    /// use plimsoll_http::tls::TlsConfig;
+    /// use plimsoll_http::{Request, Server};
+    ///
+    /// # async fn serve() -> plimsoll_runtime::Result<()> {
+    /// let tls = TlsConfig::from_files("chain.pem", "key.pem").expect("a certificate with its key");
+    /// let server = Server::bind("127.0.0.1:8080")?.also_bind("127.0.0.1:8443")?.tls(&tls);
+    /// server.serve(async |_: Request| "hello\n").await
+    /// # }
+    /// ```
+    #[cfg(any(feature = "tls-aws-lc", feature = "tls-ring"))]
+    pub fn tls(self, config: &plimsoll_tls::TlsConfig) -> Self {
+        self.transport(config.make_transport())
+    }
+
+    /// Has the bytes of connections at the address that was given last carried by a transport, beneath HTTP/1.1, HTTP/2
+    /// and WebSockets, and what leaves HTTP.
     #[doc(hidden)]
     pub fn transport(mut self, make: MakeTransport) -> Self {
-        self.transport = Some(make);
+        self.listeners.last_mut().expect("a server is made with a listener").transport = Some(make);
         self
     }
 
@@ -186,12 +209,12 @@ impl Server {
 
     /// The address that it listens at, of either family: the first.
     pub fn local_address(&self) -> Address {
-        self.listeners[0].local_addr()
+        self.listeners[0].at.local_addr()
     }
 
     /// All addresses that it listens at.
     pub fn local_addresses(&self) -> impl Iterator<Item = Address> {
-        self.listeners.iter().map(Listener::local_addr)
+        self.listeners.iter().map(|listening| listening.at.local_addr())
     }
 
     /// What the server has done, to be read while it serves.
@@ -249,7 +272,6 @@ impl Server {
             addresses: Addresses::default(),
             log: self.log,
             handle: handle.clone(),
-            transport: self.transport,
         };
         // Each has tasks of its own on the workers: this one waits until they end.
         let serving = self.listeners.into_iter().map(|listener| {
@@ -295,25 +317,25 @@ struct Parts {
     addresses: Addresses,
     log: Option<LogHook>,
     handle: ServerHandle,
-    transport: Option<MakeTransport>,
 }
 
 /// Serves at one listener, on every worker.
 fn serve_at<S: Service>(
-    listener: Listener,
+    listening: Listening,
     parts: Parts,
     service: impl Fn() -> S + Clone + Send + 'static,
 ) -> impl Future<Output = Result<()>> {
-    listener.on_every_worker(move |listener| serve_here(listener, parts.clone(), service()))
+    let Listening { at, transport } = listening;
+    at.on_every_worker(move |at| serve_here(Listening { at, transport: transport.clone() }, parts.clone(), service()))
 }
 
-async fn serve_here<S: Service>(listener: Listener, parts: Parts, service: S) -> Result<()> {
-    let Parts { config, counters, addresses, log, handle, transport } = parts;
+async fn serve_here<S: Service>(listening: Listening, parts: Parts, service: S) -> Result<()> {
+    let Parts { config, counters, addresses, log, handle } = parts;
     // What is beyond the configured number is accepted, to be told so.
     let turned_away = h1::error_response(&Method::GET, StatusCode::SERVICE_UNAVAILABLE);
     let no_delay = config.tcp.no_delay;
-    let table = Table::new(listener, TableConfig { no_delay, turned_away, ..TableConfig::default() })?;
-    let table = table.carried_by(transport);
+    let table = Table::new(listening.at, TableConfig { no_delay, turned_away, ..TableConfig::default() })?;
+    let table = table.carried_by(listening.transport);
     engine::run(WorkerState::new(table, config, counters, addresses, log), service, handle).await
 }
 

@@ -215,6 +215,7 @@ impl<S: Service> Engine<S> {
             Event::Failed(key, Errno::CANCELED) if self.worker.is_parked(key) => self.recalled(key),
             Event::Failed(key, errno) => self.failed(key, errno),
             Event::Due(key) => self.due(key),
+            Event::Secured(key) => self.secured(key),
         }
         if let Some(key) = paced {
             self.look_at_pace(key, is_readable);
@@ -263,10 +264,23 @@ impl<S: Service> Engine<S> {
             ProxyProtocol::Required => worker.config.proxy_header_timeout,
             ProxyProtocol::Off => worker.parked_timeout(born),
         };
+        // Its handshake has the time of a head.
+        let timeout = if table.is_carried(key) { timeout.min(worker.config.head_timeout) } else { timeout };
         table.schedule(key, if worker.is_stopping() { worker.stop_idle() } else { timeout });
         if worker.await_request(&mut table, key).is_err() {
             drop(table);
             self.shed(key, Shed::Accept);
+        }
+    }
+
+    /// Its handshake is over: it waits for a request as others do.
+    fn secured(&mut self, key: Key) {
+        let worker = Rc::clone(&self.worker);
+        let mut table = worker.table.borrow_mut();
+        let Some(Connection::Parked { born, .. }) = table.get(key) else { return };
+        let timeout = worker.parked_timeout(*born);
+        if !worker.is_stopping() && worker.config.proxy_protocol == ProxyProtocol::Off {
+            table.schedule(key, timeout);
         }
     }
 
