@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use plimsoll::MemoryLimit;
+use plimsoll::http::tls::TlsConfig;
 use plimsoll::http::{AdaptiveSize, Class, Config};
 use plimsoll_examples::{RuntimeFlags, address};
 
@@ -18,6 +19,18 @@ pub(crate) struct Flags {
     /// Where to listen for HTTP/2 alone; port 0 takes a free one
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub(crate) h2c: Option<SocketAddr>,
+    /// Where to listen for HTTPS; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    pub(crate) tls: Option<SocketAddr>,
+    /// The certificate for HTTPS with the chain behind it, in PEM
+    #[arg(long, value_name = "FILE", requires_all = ["tls", "key"], conflicts_with = "tls_self_signed")]
+    cert: Option<PathBuf>,
+    /// Its private key, in PEM
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// A new certificate for localhost and 127.0.0.1, which nobody trusts
+    #[arg(long, requires = "tls")]
+    tls_self_signed: bool,
     #[command(flatten)]
     pub(crate) runtime: RuntimeFlags,
     /// Receive large bodies into buffers of this size only, 4KiB to 128KiB; without it, what comes decides
@@ -42,6 +55,19 @@ impl Flags {
         // Whoever looks after the server sees it when it is full, too.
         let reserved_paths = vec!["/metrics".to_owned()];
         Config { body_receive, body_receive_leases_max: self.body_buffers, reserved_paths, ..defaults }
+    }
+}
+
+impl Flags {
+    /// The certificate for HTTPS, when that is asked for.
+    pub(crate) fn tls_config(&self) -> Result<Option<TlsConfig>, String> {
+        let config = match (self.tls, &self.cert, &self.key, self.tls_self_signed) {
+            (None, ..) => return Ok(None),
+            (Some(_), Some(cert), Some(key), _) => TlsConfig::from_files(cert, key),
+            (Some(_), _, _, true) => return plimsoll_examples::self_signed().map(Some),
+            _ => return Err("--tls needs --cert FILE and --key FILE, or --tls-self-signed".to_owned()),
+        };
+        config.map(Some).map_err(|error| error.to_string())
     }
 }
 

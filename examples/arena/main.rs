@@ -12,10 +12,12 @@ mod metrics;
 mod routes;
 
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use plimsoll::Runtime;
+use plimsoll::http::tls::TlsConfig;
 use plimsoll::http::{AccessLog, Counters, Server};
 use plimsoll_examples::{finish, log_to_stderr, print, print_started, runtime_words, say_if_lowered};
 
@@ -49,7 +51,8 @@ fn run(flags: &Flags) -> Result<ExitCode, Box<dyn std::error::Error>> {
         }
         None => None,
     };
-    let served = runtime.block_on(serve(flags, &runtime, log.clone()));
+    let tls = flags.tls.zip(flags.tls_config()?);
+    let served = runtime.block_on(serve(flags, &runtime, log.clone(), tls));
     let lost_lines = log.map_or(0, |log| log.close());
     let report = runtime.shutdown();
     served?;
@@ -60,8 +63,16 @@ fn run(flags: &Flags) -> Result<ExitCode, Box<dyn std::error::Error>> {
 }
 
 /// Serves until a signal asks for the stop and what runs has finished.
-async fn serve(flags: &Flags, runtime: &Runtime, log: Option<Arc<AccessLog>>) -> plimsoll::Result<()> {
+async fn serve(
+    flags: &Flags,
+    runtime: &Runtime,
+    log: Option<Arc<AccessLog>>,
+    tls: Option<(SocketAddr, TlsConfig)>,
+) -> plimsoll::Result<()> {
     let mut server = Server::bind(flags.listen)?.config(flags.config());
+    if let Some((address, config)) = &tls {
+        server = server.also_bind(*address)?.tls(config);
+    }
     if let Some(log) = log.clone() {
         server = server.access_log(move |record| log.write(record));
     }
@@ -78,7 +89,8 @@ async fn serve(flags: &Flags, runtime: &Runtime, log: Option<Arc<AccessLog>>) ->
     let (words, more) = runtime_words(runtime);
     log_to_stderr();
     let h2c_word = h2c.as_ref().map(|server| format!(" h2c={}", server.local_addr())).unwrap_or_default();
-    print_started(&format!("listening on http://{}{words}{h2c_word}{more}\n", server.local_addr()), runtime);
+    let tls_word = tls.and_then(|_| server.local_addresses().nth(1)).map(|at| format!(" tls={at}")).unwrap_or_default();
+    print_started(&format!("listening on http://{}{words}{h2c_word}{tls_word}{more}\n", server.local_addr()), runtime);
     drop(plimsoll::spawn(container::follow(flags.runtime.memory()))?);
     let h2c = match h2c {
         Some(server) => {
