@@ -270,6 +270,10 @@ impl Transport for Session {
         }
     }
 
+    fn protocol(&self) -> Option<&[u8]> {
+        self.machine.common().alpn_protocol()
+    }
+
     fn has_partial(&self) -> bool {
         self.kept.is_some()
     }

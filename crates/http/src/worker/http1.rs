@@ -90,6 +90,10 @@ impl<S: Service> Engine<S> {
                     break;
                 }
                 progress = active.choose_protocol(&self.worker, &source);
+                if progress == Progress::Ahead && active.requests == 0 && self.worker.has_agreed_on_http2(key) {
+                    self.worker.counters().shed(Shed::Misbehaviour);
+                    progress = Progress::Close;
+                }
             }
             match progress {
                 Progress::Ahead => {}
@@ -325,5 +329,12 @@ impl<S: Service> Engine<S> {
             worker.shed_for_room(Shed::Parked);
             self.close(key);
         }
+    }
+}
+
+impl WorkerState {
+    /// Whether HTTP/2 was chosen beneath it (ALPN): who begins with something else is not spoken with (RFC 9113 3.4).
+    fn has_agreed_on_http2(&self, key: Key) -> bool {
+        self.table.borrow().transport(key).is_some_and(|transport| transport.protocol() == Some(b"h2"))
     }
 }

@@ -132,6 +132,9 @@ fn the_wrong_protocol_hears_400() {
         client.send_static(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").await?;
         let said = read(&mut client, b"\0").await.unwrap_or_default();
         assert!(said.starts_with("HTTP/1.1 400 ") && said.contains("ask for https"), "{said}");
+        let mut client = open(files, secured, b"h2").await?;
+        client.send_static(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").await?;
+        assert!(read(&mut client, b"\0").await.unwrap_or_default().is_empty(), "HTTP/2 was agreed on");
         let refused = open(files, plain, b"http/1.1").await;
         assert!(refused.is_err(), "{refused:?}");
         let mut client = TcpStream::connect(plain).await?.into_any();

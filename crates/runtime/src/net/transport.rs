@@ -50,6 +50,11 @@ pub trait Transport: Any {
     /// How far it is.
     fn stage(&self) -> Stage;
 
+    /// The protocol that both have agreed on for what is above, such as `h2`, if they have.
+    fn protocol(&self) -> Option<&[u8]> {
+        None
+    }
+
     /// Whether a record has begun to come, and is not whole.
     fn has_partial(&self) -> bool;
 
