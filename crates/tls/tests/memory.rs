@@ -4,6 +4,8 @@
 //! **I-SYSTEM**: the allocator hands every call on to the system's with the arguments it was given, and besides only
 //! counts; what the C library tells of its heap it tells by value.
 
+#![allow(clippy::print_stdout, reason = "figures for the documentation")]
+
 mod support;
 
 use core::alloc::Layout;
