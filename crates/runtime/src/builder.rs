@@ -25,6 +25,11 @@ use crate::{ConfigError, Error, Result, sys};
 /// Workers of a runtime at most.
 pub(crate) const WORKERS_MAX: usize = 1_024;
 
+/// A line that nobody gave has so much for each worker,
+const LINE_EACH: MemoryLimit = MemoryLimit::mib(32);
+/// and at least this.
+const LINE_MIN: MemoryLimit = MemoryLimit::mib(64);
+
 /// What a worker keeps for newcomers at most,
 const RESERVE_BYTES: u64 = 4 << 20;
 /// and all workers together this part of the line.
@@ -35,7 +40,7 @@ const RESERVE_PART: u64 = 16;
 /// | setting | default |
 /// |---|---|
 /// | workers | the processors this process may use, or as many as half of the line carries |
-/// | memory | 64 MiB, at most 60 % of a container's limit |
+/// | memory | 32 MiB for each worker, at least 64 MiB, at most 60 % of a container's limit |
 /// | driver | io_uring where it works, else mio |
 /// | signals | SIGINT and SIGTERM are left alone |
 /// | stall limit | 10 ms |
@@ -53,7 +58,8 @@ const RESERVE_PART: u64 = 16;
 #[must_use = "nothing is started before `build`"]
 pub struct Builder {
     pub(crate) workers: Option<usize>,
-    pub(crate) memory: MemoryLimit,
+    /// `None` for one that grows with the workers.
+    memory: Option<MemoryLimit>,
     pub(crate) driver: DriverChoice,
     pub(crate) driver_config: DriverConfig,
     pub(crate) blocking: BlockingConfig,
@@ -100,7 +106,7 @@ impl Default for Builder {
     fn default() -> Self {
         Self {
             workers: None,
-            memory: MemoryLimit::mib(64),
+            memory: None,
             driver: DriverChoice::Auto,
             driver_config: DriverConfig::default(),
             blocking: BlockingConfig::default(),
@@ -119,6 +125,11 @@ impl Default for Builder {
     }
 }
 
+/// The line of a runtime that is given none.
+fn default_line(workers: usize) -> MemoryLimit {
+    MemoryLimit::bytes((LINE_EACH.as_bytes() * workers as u64).max(LINE_MIN.as_bytes()))
+}
+
 impl Builder {
     /// How many workers, 1 to 1,024. The first runs on the thread that calls [`Runtime::block_on`], the others on
     /// threads of their own. A number that the line does not carry is an error; without one there are fewer than
@@ -129,8 +140,11 @@ impl Builder {
     }
 
     /// The memory line. A container's limit may lower it: see [`container`](Self::container).
+    ///
+    /// Without it the line grows with the workers that were asked for, or one for each processor: 32 MiB for each, at
+    /// least 64 MiB. A line that is given is divided among them instead, and carries fewer if it is low.
     pub fn memory(mut self, limit: MemoryLimit) -> Self {
-        self.memory = limit;
+        self.memory = Some(limit);
         self
     }
 
@@ -253,8 +267,13 @@ impl Builder {
     pub(crate) fn admission_config(&self, shared: &Shared) -> AdmissionConfig {
         let workers = shared.inboxes.len() as u64;
         let reserve =
-            self.reserve_bytes.unwrap_or(RESERVE_BYTES.min(self.memory.as_bytes() / (RESERVE_PART * workers)));
+            self.reserve_bytes.unwrap_or(RESERVE_BYTES.min(self.line().as_bytes() / (RESERVE_PART * workers)));
         AdmissionConfig::default().reserve_bytes(reserve).wait_timeout(self.wait_timeout)
+    }
+
+    /// The line that was given, or that so many workers have.
+    pub(crate) fn line(&self) -> MemoryLimit {
+        self.memory.unwrap_or_else(|| default_line(self.workers.unwrap_or(1)))
     }
 
     fn check(&self, workers: usize) -> Result<()> {
@@ -284,6 +303,7 @@ impl Builder {
         let processors = processors.min(WORKERS_MAX);
         self.check(self.workers.unwrap_or(processors))?;
         let selected = select(self.driver)?;
+        self.memory.get_or_insert(default_line(self.workers.unwrap_or(processors)));
         self.lower_line();
         match self.clone().start(selected, processors) {
             // One ring worked, but not as many as there are workers: locked memory is short.
@@ -299,14 +319,14 @@ impl Builder {
     fn lower_line(&mut self) {
         let Some(container) = self.container.limit() else { return };
         let line_bytes_max = container.line_bytes_max().max(1);
-        if self.memory.as_bytes() > line_bytes_max {
+        if self.line().as_bytes() > line_bytes_max {
             tracing::warn!(
                 line_bytes = line_bytes_max,
-                asked_bytes = self.memory.as_bytes(),
+                asked_bytes = self.line().as_bytes(),
                 container_bytes = container.bytes,
                 "the memory line is lowered: the container has no room for more"
             );
-            self.memory = MemoryLimit::bytes(line_bytes_max);
+            self.memory = Some(MemoryLimit::bytes(line_bytes_max));
         }
     }
 
@@ -322,13 +342,13 @@ impl Builder {
             Tokio::Beside => TokioRuntime::bytes(self.worker_stack_bytes),
         };
         let need = WorkerNeed::new(self.fixed_bytes(&selected)?, self.worker_stack_bytes as u64).beside(beside);
-        let workers = match need.choose(self.workers, processors, self.memory.as_bytes())? {
+        let workers = match need.choose(self.workers, processors, self.line().as_bytes())? {
             WorkerCount::AsAsked(workers) => workers,
             WorkerCount::Lowered(workers) => {
                 tracing::warn!(
                     workers,
                     processors,
-                    line_bytes = self.memory.as_bytes(),
+                    line_bytes = self.line().as_bytes(),
                     "fewer workers than processors: more would take over half of the memory line"
                 );
                 self.lowered_from = Some(processors);
@@ -379,7 +399,7 @@ impl Builder {
     }
 
     fn shared(&self, workers: usize, simulated: bool) -> Result<Arc<Shared>> {
-        let budget = Budget::new(self.memory);
+        let budget = Budget::new(self.line());
         budget.set_working_bytes(WorkerNeed::working_bytes(workers));
         let tokio = match self.tokio {
             Tokio::None => None,
@@ -416,7 +436,7 @@ impl Builder {
     pub(crate) fn too_low(&self, error: ReactorError) -> Error {
         match error {
             ReactorError::OverBudget(over) => {
-                let (line_bytes, workers) = (self.memory.as_bytes(), self.workers.unwrap_or(1));
+                let (line_bytes, workers) = (self.line().as_bytes(), self.workers.unwrap_or(1));
                 let needed_bytes = line_bytes + over.wanted_bytes();
                 let worker_bytes = needed_bytes.div_ceil(workers as u64);
                 let workers_max = (line_bytes / worker_bytes) as usize;

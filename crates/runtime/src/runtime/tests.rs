@@ -181,6 +181,26 @@ fn a_container_lowers_the_line_and_never_raises_it() {
 }
 
 #[test]
+fn a_line_that_nobody_gave_grows_with_the_workers() {
+    let line = |builder: Builder, processors| {
+        let runtime = builder.driver(DriverChoice::Mio).container(None).build_on(processors).expect("it starts");
+        (runtime.budget().limit(), runtime.workers())
+    };
+    for (asked, mib) in [(1, 64), (2, 64), (3, 96), (4, 128)] {
+        let builder = Runtime::builder().worker_stack_bytes(128 << 10).workers(asked);
+        assert_eq!(line(builder.clone(), 1), (MemoryLimit::mib(mib), asked));
+        assert_eq!(line(builder.memory(MemoryLimit::mib(40)), 1), (MemoryLimit::mib(40), asked), "as it was given");
+    }
+    let of_processors = Runtime::builder().worker_stack_bytes(128 << 10);
+    assert_eq!(line(of_processors, 4), (MemoryLimit::mib(128), 4), "no worker fewer for want of memory");
+    let container = Some(ContainerLimit { bytes: 100 << 20 });
+    let runtime = Runtime::builder().driver(DriverChoice::Mio).workers(4).container(container).build();
+    assert_eq!(runtime.expect("it starts").budget().limit(), MemoryLimit::mib(60), "a container lowers it");
+    let simulation = Runtime::builder().workers(3).simulate(&World::new(SimConfig::new(1))).expect("it starts");
+    simulation.block_on(async { assert_eq!(crate::budget().limit(), MemoryLimit::mib(96)) });
+}
+
+#[test]
 fn values_out_of_range_are_errors() {
     let refused = |builder: Builder, setting: &str| {
         let wrong = builder.build().err();
