@@ -18,7 +18,7 @@ pub(crate) trait Machine {
     fn take_in(&mut self, pool: &Pool, records: &mut [u8], out: &mut Out) -> (usize, Result<(), Failure>);
 
     /// After a failure: puts what is to be said of it, an alert, behind the other records.
-    fn last_words(&mut self, pool: &Pool, out: &mut Out);
+    fn write_alert(&mut self, pool: &Pool, out: &mut Out);
 
     /// Seals at most 16 KiB. `kept` is what [`take_in`](Self::take_in) was given and is not done with.
     fn seal(&mut self, pool: &Pool, kept: &mut [u8], plaintext: &[u8]) -> Result<Lease, OverBudget>;
@@ -64,7 +64,7 @@ impl Machine for UnbufferedServerConnection {
         take_in(records, |records| apply(pool, self.process_tls_records(records), out))
     }
 
-    fn last_words(&mut self, pool: &Pool, out: &mut Out) {
+    fn write_alert(&mut self, pool: &Pool, out: &mut Out) {
         // Asked no further: rustls would look at the records again, and fail once more.
         while self.wants_write() && matches!(apply(pool, self.process_tls_records(&mut []), out), (_, Ok(Next::More))) {
         }
@@ -88,7 +88,7 @@ impl Machine for UnbufferedClientConnection {
         take_in(records, |records| apply(pool, self.process_tls_records(records), out))
     }
 
-    fn last_words(&mut self, pool: &Pool, out: &mut Out) {
+    fn write_alert(&mut self, pool: &Pool, out: &mut Out) {
         // Asked no further: rustls would look at the records again, and fail once more.
         while self.wants_write() && matches!(apply(pool, self.process_tls_records(&mut []), out), (_, Ok(Next::More))) {
         }

@@ -86,7 +86,7 @@ impl Session {
         let (used, taken) = self.machine.take_in(pool, records, &mut out);
         if let Err(Failure::Peer(error)) = &taken {
             tracing::debug!(%error, "a TLS session fails");
-            self.machine.last_words(pool, &mut out);
+            self.machine.write_alert(pool, &mut out);
         }
         self.output = out.records;
         match taken {

@@ -49,13 +49,21 @@ fn all_listeners_of_a_server_have_the_same_requests_counts_and_drain() {
 #[test]
 fn a_server_that_is_stopped_answers_what_it_has_begun_and_leaves_others_alone() {
     on_each("one of two", async || {
-        let slow = async |_: Request| {
-            sleep(Duration::from_millis(20)).await;
-            "slow"
-        };
         let (first, second) = (Server::bind("127.0.0.1:0")?, Server::bind("127.0.0.1:0")?);
         let (first_at, second_at) = (first.local_addr(), second.local_addr());
         let (first_handle, second_handle) = (first.handle(), second.handle());
+        let asked = first.handle();
+        let slow = move |_: Request| {
+            let asked = asked.clone();
+            async move {
+                while !asked.is_stopping() {
+                    sleep(Duration::from_millis(1)).await;
+                }
+                // The worker hears of it, too.
+                sleep(Duration::from_millis(2)).await;
+                "slow"
+            }
+        };
         let (counters, others) = (first.counters(), second.counters());
         let (first, second) = (spawn(first.serve(slow))?, spawn(second.serve(hello))?);
         let mut begun = TcpStream::connect(first_at).await?;
@@ -72,6 +80,24 @@ fn a_server_that_is_stopped_answers_what_it_has_begun_and_leaves_others_alone() 
         first_handle.stop();
         second_handle.stop();
         second.await.expect("no panic")
+    });
+}
+
+#[test]
+fn a_serving_future_that_is_dropped_ends_its_server_at_every_listener() {
+    on_each("a dropped future", async || {
+        let server = Server::bind("127.0.0.1:0")?.also_bind("127.0.0.1:0")?;
+        let addresses: Vec<_> = server.local_addresses().filter_map(|address| address.ip()).collect();
+        let serving = spawn(server.serve(hello))?;
+        let mut idle = TcpStream::connect(addresses[1]).await?;
+        idle.send_static(REQUEST).await?;
+        assert!(read(&mut idle, Some(b"hello")).await?.starts_with("HTTP/1.1 200 "));
+        drop(serving.abort_on_drop());
+        assert_eq!(read(&mut idle, None).await?, "", "it was closed");
+        for address in addresses {
+            assert!(TcpStream::connect(address).await.is_err(), "nobody listens at {address}");
+        }
+        Ok(())
     });
 }
 
