@@ -39,6 +39,8 @@ impl Expected {
     fn head(&self, closes: bool) -> String {
         let length = match self.framing {
             Framing::Length(bytes) => format!("Content-Length: {bytes}\r\n"),
+            // An answer to HEAD has no body to be in chunks.
+            Framing::Chunked if self.is_head => String::new(),
             Framing::Chunked => "Transfer-Encoding: chunked\r\n".to_owned(),
             Framing::UntilClose => String::new(),
         };

@@ -274,11 +274,15 @@ impl Server {
             handle: handle.clone(),
         };
         // Each has tasks of its own on the workers: this one waits until they end.
-        let serving = self.listeners.into_iter().map(|listener| {
-            let (serving, handle) = (serve_at(listener, parts.clone(), service.clone()), handle.clone());
-            Box::pin(async move { serving.await.inspect_err(|_| handle.stop()) })
-        });
-        let mut serving: Vec<_> = serving.collect();
+        let serve = |listener, parts, service| {
+            let handle = handle.clone();
+            Box::pin(async move { serve_at(listener, parts, service).await.inspect_err(|_| handle.stop()) })
+        };
+        let mut listeners = self.listeners.into_iter();
+        let first = listeners.next().expect("a server is made with a listener");
+        let others = listeners.map(|listener| serve(listener, parts.clone(), service.clone()));
+        let mut serving: Vec<_> = others.collect();
+        serving.push(serve(first, parts, service));
         let mut ended = Ok(());
         poll_fn(|cx| {
             serving.retain_mut(|serving| match serving.as_mut().poll(cx) {
