@@ -207,9 +207,18 @@ pub(super) fn features() -> Outcome {
     if let Some(install) = repo::subcommand_missing("hack") {
         return Outcome::Skipped(install);
     }
-    let mut command = repo::cargo();
-    command.args(["hack", "clippy", "--workspace", "--ignore-private", "--each-feature", "--locked"]);
-    finish(command.args(["--", "-D", "warnings"]))
+    let hack = |words: &[&str]| {
+        let mut command = repo::cargo();
+        command.args(["hack", "clippy", "--locked"]).args(words);
+        finish(command.args(["--", "-D", "warnings"]))
+    };
+    match hack(&["--each-feature", "--workspace", "--ignore-private", "--exclude", "plimsoll-tls"]) {
+        // It is nothing without cryptography.
+        Outcome::Passed => {
+            hack(&["--feature-powerset", "--package", "plimsoll-tls", "--at-least-one-of", "aws-lc,ring"])
+        }
+        failed => failed,
+    }
 }
 
 /// What is published builds with the Rust that the manifest names.
