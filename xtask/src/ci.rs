@@ -43,7 +43,7 @@ pub(crate) enum Step {
     Soak,
     /// Clients that others wrote (those that are installed)
     Clients,
-    /// The examples with crates that others wrote, beside the servers that are installed
+    /// The examples with crates that others wrote, beside the servers that are installed. By `--only` alone
     Ecosystem,
     /// What a request costs, and how that has changed: printed, not judged (needs valgrind)
     Instructions,
@@ -55,9 +55,9 @@ pub(crate) enum Step {
     Msrv,
     /// What is published builds with the lowest versions of its dependencies (needs nightly)
     MinimalVersions,
-    /// It compiles for other processors and C libraries (those targets that are installed)
+    /// It compiles for other processors and C libraries (those targets that are installed). By `--only` alone
     Targets,
-    /// The tests that rest on pages, with pages of 16 and 64 KiB
+    /// The tests that rest on pages, with pages of 16 and 64 KiB. By `--only` alone
     Pages,
     /// What is published builds from its packages alone
     Packages,
@@ -66,6 +66,9 @@ pub(crate) enum Step {
     /// The public surface is what docs/api says (needs nightly and cargo-public-api)
     Api,
 }
+
+/// Steps that build much for what seldom breaks: they run when they are asked for, each week and before a release.
+const BY_NAME: [Step; 3] = [Step::Ecosystem, Step::Targets, Step::Pages];
 
 /// How a step ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,7 +150,10 @@ pub(crate) fn run(flags: &CiFlags) -> u8 {
 
 /// The steps that the flags leave, in order.
 fn chosen(flags: &CiFlags) -> Vec<Step> {
-    let wanted = |step: &Step| flags.only.is_empty() || flags.only.contains(step);
+    let wanted = |step: &Step| match flags.only.is_empty() {
+        true => !BY_NAME.contains(step),
+        false => flags.only.contains(step),
+    };
     Step::value_variants().iter().copied().filter(wanted).filter(|step| !flags.skip.contains(step)).collect()
 }
 
