@@ -7,11 +7,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use plimsoll_pool::{OverBudget, Pool};
 use plimsoll_runtime::net::transport::{MakeTransport, Transport};
-use rustls::crypto::CryptoProvider;
 use rustls::server::{NoServerSessionStorage, ProducesTickets, UnbufferedServerConnection, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 
 use crate::certificates::{ByName, certificates, certified, read};
+use crate::crypto::{Crypto, Provider, Simulated};
 use crate::error::TlsError;
 use crate::session::Session;
 
@@ -23,46 +23,6 @@ pub enum Version {
     Tls12,
     /// RFC 8446.
     Tls13,
-}
-
-/// Whose cryptography is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Provider {
-    /// That of AWS-LC.
-    #[cfg(feature = "aws-lc")]
-    AwsLc,
-    /// That of ring.
-    #[cfg(feature = "ring")]
-    Ring,
-}
-
-impl Default for Provider {
-    /// AWS-LC where its feature is on.
-    fn default() -> Self {
-        #[cfg(feature = "aws-lc")]
-        return Self::AwsLc;
-        #[cfg(not(feature = "aws-lc"))]
-        return Self::Ring;
-    }
-}
-
-/// Makes what encrypts tickets, with keys that change by themselves.
-type NewTicketer = fn() -> Result<Arc<dyn ProducesTickets>, rustls::Error>;
-
-impl Provider {
-    fn parts(self) -> (CryptoProvider, NewTicketer) {
-        match self {
-            #[cfg(feature = "aws-lc")]
-            Self::AwsLc => (rustls::crypto::aws_lc_rs::default_provider(), rustls::crypto::aws_lc_rs::Ticketer::new),
-            #[cfg(feature = "ring")]
-            Self::Ring => (rustls::crypto::ring::default_provider(), rustls::crypto::ring::Ticketer::new),
-        }
-    }
-
-    pub(crate) fn provider(self) -> CryptoProvider {
-        self.parts().0
-    }
 }
 
 pub(crate) fn versions(min: Version, max: Version) -> Result<&'static [&'static SupportedProtocolVersion], TlsError> {
@@ -110,7 +70,7 @@ enum ClientAuth {
 #[derive(Clone)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct TlsConfigBuilder {
-    provider: Provider,
+    crypto: Crypto,
     certificates: Vec<(Source, Source)>,
     clients: ClientAuth,
     min: Version,
@@ -121,8 +81,8 @@ pub struct TlsConfigBuilder {
 
 impl fmt::Debug for TlsConfigBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { provider, certificates, min, max, .. } = self;
-        write!(f, "TlsConfigBuilder({provider:?}, {} certificates, {min:?} to {max:?})", certificates.len())
+        let Self { crypto, certificates, min, max, .. } = self;
+        write!(f, "TlsConfigBuilder({crypto:?}, {} certificates, {min:?} to {max:?})", certificates.len())
     }
 }
 
@@ -173,7 +133,14 @@ impl TlsConfigBuilder {
 
     /// Whose cryptography is used.
     pub fn provider(mut self, provider: Provider) -> Self {
-        self.provider = provider;
+        self.crypto = Crypto::Of(provider);
+        self
+    }
+
+    /// Takes chance and time from a simulation.
+    #[doc(hidden)]
+    pub fn simulated(mut self, simulated: Simulated) -> Self {
+        self.crypto = Crypto::Simulated(simulated);
         self
     }
 
@@ -198,7 +165,7 @@ impl TlsConfigBuilder {
     /// [`TlsError`], with the file and the line. A certificate that has expired is no error: since when is said in a
     /// warning, and clients refuse it.
     pub fn build(self) -> Result<TlsConfig, TlsError> {
-        let tickets = (self.provider.parts().1)()?;
+        let tickets = self.crypto.tickets()?;
         let current = RwLock::new(Arc::new(self.config(&tickets)?));
         Ok(TlsConfig(Arc::new(Shared { settings: self, tickets, current })))
     }
@@ -207,13 +174,14 @@ impl TlsConfigBuilder {
         if self.certificates.is_empty() {
             return Err(TlsError::Settings("a server has a certificate"));
         }
-        let provider = Arc::new(self.provider.provider());
+        let provider = self.crypto.provider();
         let mut keys = Vec::with_capacity(self.certificates.len());
         for (chain, key) in &self.certificates {
             keys.push(certified(&provider, (chain.file(), &chain.read()?), (key.file(), &key.read()?))?);
         }
         let versions = versions(self.min, self.max)?;
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions)?;
+        let builder = ServerConfig::builder_with_details(Arc::clone(&provider), self.crypto.time());
+        let builder = builder.with_protocol_versions(versions)?;
         let verifier = |roots: &Source| {
             Ok::<_, TlsError>(WebPkiClientVerifier::builder_with_provider(
                 Arc::new(store(roots)?),
@@ -278,7 +246,7 @@ impl TlsConfig {
     /// Begins with TLS 1.2 and 1.3, ALPN for HTTP, and no certificate.
     pub fn builder() -> TlsConfigBuilder {
         TlsConfigBuilder {
-            provider: Provider::default(),
+            crypto: Crypto::default(),
             certificates: Vec::new(),
             clients: ClientAuth::None,
             min: Version::Tls12,

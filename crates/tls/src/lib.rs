@@ -23,6 +23,7 @@ compile_error!("TLS needs cryptography: the feature `aws-lc` or `ring`");
 
 mod certificates;
 mod config;
+mod crypto;
 mod error;
 mod info;
 mod machine;
@@ -31,7 +32,8 @@ mod records;
 mod session;
 mod streams;
 
-pub use config::{Provider, TlsConfig, TlsConfigBuilder, Version};
+pub use config::{TlsConfig, TlsConfigBuilder, Version};
+pub use crypto::{Provider, Simulated};
 pub use error::TlsError;
 pub use info::TlsInfo;
 pub use session::{HANDSHAKE_BYTES_MAX, PARKED_BYTES_MAX};
