@@ -34,5 +34,5 @@ mod streams;
 pub use config::{Provider, TlsConfig, TlsConfigBuilder, Version};
 pub use error::TlsError;
 pub use info::TlsInfo;
-pub use session::{HANDSHAKE_BYTES_MAX, PARKED_BYTES_MAX};
+pub use session::{HANDSHAKE_BYTES_MAX, PARKED_BYTES_MAX, SESSION_BYTES};
 pub use streams::{Acceptor, Connector, ConnectorBuilder, info};
