@@ -49,6 +49,7 @@ pub use base::data_error::{DataError, DataPart};
 pub use base::error::Error;
 pub use base::exchange_end::ExchangeEnd;
 pub use base::forwarded::{Network, ParseNetworkError};
+pub use base::handshakes::{HandshakeFailure, HandshakeTotals};
 pub use base::misuse::Misuse;
 pub use base::stop::ServerHandle;
 pub use exchange::guard::ConnectionGuard;

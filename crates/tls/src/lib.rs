@@ -36,5 +36,5 @@ pub use config::{TlsConfig, TlsConfigBuilder, Version};
 pub use crypto::{Provider, Simulated};
 pub use error::TlsError;
 pub use info::TlsInfo;
-pub use session::{HANDSHAKE_BYTES_MAX, PARKED_BYTES_MAX};
+pub use session::{HANDSHAKE_BYTES_MAX, PARKED_BYTES_MAX, SESSION_BYTES};
 pub use streams::{Acceptor, Connector, ConnectorBuilder, info};

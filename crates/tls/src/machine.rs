@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use plimsoll_pool::{Kind, Lease, OverBudget, Pool};
+use plimsoll_runtime::net::transport::OpenError;
 use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
@@ -50,6 +51,18 @@ pub(crate) enum Failure {
 impl From<OverBudget> for Failure {
     fn from(over: OverBudget) -> Self {
         Self::OverBudget(over)
+    }
+}
+
+impl From<Failure> for OpenError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::OverBudget(over) => Self::OverBudget(over),
+            Failure::Peer(Error::PeerIncompatible(_) | Error::NoApplicationProtocol) => Self::Incompatible,
+            Failure::Peer(Error::InvalidCertificate(_) | Error::NoCertificatesPresented) => Self::Untrusted,
+            Failure::Peer(Error::AlertReceived(_)) => Self::GivenUp,
+            Failure::Peer(_) => Self::Malformed,
+        }
     }
 }
 

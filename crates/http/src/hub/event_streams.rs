@@ -140,11 +140,7 @@ impl Members {
             Happened::Sent(key, rest) => self.sent_events(key, rest),
             Happened::Due(key) => self.due(key),
             Happened::Ended(key) | Happened::Failed(key, _) => self.close(key),
-            Happened::PeerClosed(_)
-            | Happened::Readable(_)
-            | Happened::Secured(_)
-            | Happened::Accepted(_)
-            | Happened::TurnedAway => {
+            Happened::PeerClosed(_) | Happened::Readable(_) | Happened::Accepted(_) | Happened::TurnedAway => {
                 debug_assert!(false, "never asked for")
             }
         }

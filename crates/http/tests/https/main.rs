@@ -3,6 +3,11 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stderr, reason = "a client that is not there is left out, and said so")]
 
+mod crowds;
+mod peers;
+#[path = "../rig/mod.rs"]
+mod rig;
+
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::path::PathBuf;

@@ -36,6 +36,8 @@ fn over_records() -> bool {
 pub(crate) const AT_THE_LINE: &str = "sealing takes memory, and the bridge is under the same line";
 pub(crate) const BRIDGE_TAKES: &str = "the bridge takes what its client does not, and tells no reset from an end";
 
+pub(crate) const BEFORE_KEYS: &str = "who is refused before there are keys is closed without a word";
+
 /// Whether a test is left out of the program that runs over records.
 #[allow(clippy::print_stderr, reason = "a test that is left out says so")]
 pub(crate) fn is_skipped(why: &str) -> bool {

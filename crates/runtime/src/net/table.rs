@@ -23,7 +23,7 @@ use plimsoll_reactor::op::Shutdown;
 use plimsoll_reactor::{Address, Errno, Fd, FdRef, Interest, Op, Payload, PoolPage, Received, SendBytes, SocketOption};
 use plimsoll_slab::{Key, Slab};
 
-use super::transport::MakeTransport;
+use super::transport::{Handshake, MakeTransport};
 use super::{Listener, kernel};
 use crate::Result;
 use crate::time::{Coarse, Link, Sleep};
@@ -34,6 +34,7 @@ mod accept;
 mod adopt;
 mod carried;
 mod events;
+mod handshakes;
 mod pages;
 mod readable;
 mod release;
@@ -91,9 +92,6 @@ pub enum Event {
     Sent(Key, SendBytes),
     /// There is something for [`Table::receive_now`], as [`Table::await_readable`] asked to be told.
     Readable(Key),
-    /// The transport that carries a connection's bytes has shaken hands: from now on plaintext may come and be sent.
-    /// Not told when plaintext came with the end of the handshake.
-    Secured(Key),
     /// The peer has closed or reset the connection, as [`Table::watch`] asked to be told.
     PeerClosed(Key),
     /// The time set by [`Table::schedule`] has come.
@@ -187,6 +185,10 @@ impl<C: Default> Table<C> {
 
     /// Bytes of a table's queue of events, which is there from the start.
     pub const QUEUE_BYTES: usize = EVENTS_MAX * size_of::<RawEvent>();
+
+    /// Bytes of what a table keeps of a connection that a transport carries, beside its entry and the transport.
+    #[doc(hidden)]
+    pub const CARRIED_BYTES: usize = size_of::<slot::Carried<C>>();
 
     /// A table that accepts from a listener.
     ///
@@ -399,6 +401,7 @@ impl<C: Default> Table<C> {
     ///
     /// [`OverBudget`] when its operation has no room.
     pub fn receive(&mut self, key: Key) -> Result<(), OverBudget> {
+        debug_assert_eq!(self.handshake(key), Handshake::Over, "what comes before is received by steps");
         if self.is_receiving(key) {
             return Ok(());
         }
@@ -544,7 +547,7 @@ impl<C: Default> Table<C> {
     /// not become a reset which overtakes what was sent. Does nothing while a receive is armed, which takes them.
     pub fn discard_now(&mut self, key: Key, bytes_max: usize) {
         if !self.is_receiving(key) {
-            if self.is_carried(key) {
+            if self.has_transport(key) {
                 self.drop_opened(key);
             }
             let fd = self.fd(key);
@@ -555,7 +558,7 @@ impl<C: Default> Table<C> {
     /// Ends our half of the connection, after what was sent: at once when there is no room for the operation, which no
     /// send may be in flight for.
     pub fn shutdown_write(&mut self, key: Key) {
-        if self.is_carried(key) {
+        if self.has_transport(key) {
             self.send_end(key);
         }
         let fd = self.fd(key);
@@ -570,7 +573,7 @@ impl<C: Default> Table<C> {
     /// Closes a connection and gives its state back. Operations in flight on it are cancelled, and what they hold is
     /// released when the kernel is done with it.
     pub fn close(&mut self, key: Key) -> C {
-        if self.is_carried(key) {
+        if self.has_transport(key) {
             self.discard_end(key);
         }
         self.timers.cancel(&mut self.entries, key.index());

@@ -55,6 +55,11 @@ pub trait Transport: Any {
         None
     }
 
+    /// Whether an earlier session goes on.
+    fn is_resumed(&self) -> bool {
+        false
+    }
+
     /// Whether a record has begun to come, and is not whole.
     fn has_partial(&self) -> bool;
 
@@ -71,6 +76,26 @@ pub enum Stage {
     Open,
     /// The peer has said that it sends no more. We may.
     Ended,
+}
+
+/// How far the handshake of a connection in a [`Table`](super::Table) is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handshake {
+    /// It was accepted: nothing is reserved for it.
+    Awaited,
+    Begun,
+    /// Plaintext can come and be sent; or nothing carries it.
+    Over,
+}
+
+/// Why a step of a handshake was not made, or was the last.
+#[derive(Clone, Copy, Debug)]
+pub enum HandshakeError {
+    /// There is no room to receive into: nothing was done.
+    NoPlace(OverBudget),
+    /// The peer has closed or reset the connection.
+    Gone,
+    Failed(OpenError),
 }
 
 /// What was opened.
@@ -92,6 +117,14 @@ pub enum OpenError {
     OverBudget(OverBudget),
     /// The peer broke the rules of the transport.
     Malformed,
+    /// The peer offers nothing that is spoken here: no version, cipher or protocol.
+    Incompatible,
+    /// The peer has not shown who it is, as it must.
+    Untrusted,
+    /// The peer gives up, and says why.
+    GivenUp,
+    /// The peer speaks HTTP without the transport.
+    PlainHttp,
 }
 
 impl From<OverBudget> for OpenError {
@@ -104,7 +137,7 @@ impl OpenError {
     pub(super) fn errno(self) -> Errno {
         match self {
             Self::OverBudget(_) => Errno::NOBUFS,
-            Self::Malformed => Errno::PROTO,
+            Self::Malformed | Self::Incompatible | Self::Untrusted | Self::GivenUp | Self::PlainHttp => Errno::PROTO,
         }
     }
 }

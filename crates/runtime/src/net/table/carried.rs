@@ -46,10 +46,15 @@ impl<C: Default> Table<C> {
         self
     }
 
-    /// Whether a transport carries the bytes of a connection. It takes nothing [at once](Self::send_now) then, as
-    /// sealing takes memory.
+    /// Whether a transport carries the bytes of a connection, or will when its handshake has begun. It takes nothing
+    /// [at once](Self::send_now) then, as sealing takes memory.
     #[inline(always)]
     pub fn is_carried(&self, key: Key) -> bool {
+        self.carries && (self.make_transport.is_some() || self.has_transport(key))
+    }
+
+    #[inline(always)]
+    pub(super) fn has_transport(&self, key: Key) -> bool {
         self.carries && matches!(self.entries.get(key).expect(OPEN).state, Slot::Carried(_))
     }
 
@@ -102,11 +107,11 @@ impl<C: Default> Table<C> {
     /// What an event of the socket is to the owner.
     fn opened_event(&mut self, event: Event) -> Option<Event> {
         match event {
-            Event::Received(key, bytes) if self.is_carried(key) => self.open(key, bytes),
-            Event::Sent(key, unsent) if self.is_carried(key) => self.sealed_sent(key, unsent),
+            Event::Received(key, bytes) if self.has_transport(key) => self.open(key, bytes),
+            Event::Sent(key, unsent) if self.has_transport(key) => self.sealed_sent(key, unsent),
             // What was sent may have been cut short.
             Event::Ended(key)
-                if self.is_carried(key) && self.carried(key).carrier.transport.stage() != Stage::Ended =>
+                if self.has_transport(key) && self.carried(key).carrier.transport.stage() != Stage::Ended =>
             {
                 Some(Event::Failed(key, Errno::CONNRESET))
             }
@@ -117,9 +122,7 @@ impl<C: Default> Table<C> {
     /// Bytes have come.
     fn open(&mut self, key: Key, mut bytes: Bytes) -> Option<Event> {
         let pool = self.worker.pool.clone();
-        let transport = &mut self.carried(key).carrier.transport;
-        let before = transport.stage();
-        let opened = match transport.open(&pool, bytes.as_mut_slice()) {
+        let opened = match self.carried(key).carrier.transport.open(&pool, bytes.as_mut_slice()) {
             Ok(opened) => opened,
             Err(error) => {
                 self.send_last_words(key);
@@ -134,7 +137,7 @@ impl<C: Default> Table<C> {
             // A record is not whole: it is waited for as before.
             Plaintext::InPlace(0) => match self.receive(key) {
                 Err(_over) => Some(Event::Failed(key, Errno::NOBUFS)),
-                Ok(()) => self.is_secured_since(key, before).then_some(Event::Secured(key)),
+                Ok(()) => None,
             },
             Plaintext::InPlace(len) => {
                 bytes.truncate(len);
@@ -144,12 +147,8 @@ impl<C: Default> Table<C> {
         }
     }
 
-    fn is_secured_since(&mut self, key: Key, before: Stage) -> bool {
-        before == Stage::Handshake && self.carried(key).carrier.transport.stage() == Stage::Open
-    }
-
     /// Sends what the transport has to say by itself, unless a send is in flight, which is followed by it.
-    fn send_output(&mut self, key: Key) -> Result<(), OverBudget> {
+    pub(super) fn send_output(&mut self, key: Key) -> Result<(), OverBudget> {
         if self.entry(key).send.is_some() {
             return Ok(());
         }
@@ -158,7 +157,7 @@ impl<C: Default> Table<C> {
     }
 
     /// Sends what a transport says of its failure, as far as the socket takes it at once.
-    fn send_last_words(&mut self, key: Key) {
+    pub(super) fn send_last_words(&mut self, key: Key) {
         if self.entry(key).send.is_none()
             && let Some(records) = self.carried(key).carrier.transport.output()
         {
@@ -212,6 +211,10 @@ impl<C: Default> Table<C> {
     #[cold]
     pub(super) fn send_sealed(&mut self, key: Key, mut bytes: SendBytes) -> Result<(), (OverBudget, SendBytes)> {
         let pool = self.worker.pool.clone();
+        if !self.has_transport(key) {
+            // Nothing can be said before there are keys.
+            return Err((OverBudget::new(0), bytes));
+        }
         let is_sending = self.entry(key).send.is_some();
         let carried = self.carried(key);
         if is_sending {
@@ -221,7 +224,6 @@ impl<C: Default> Table<C> {
         }
         let (records, used) = match carried.sealed.take() {
             Some(sealed) => sealed,
-            // Nothing can be said before there are keys.
             None if carried.carrier.transport.stage() == Stage::Handshake => return Err((OverBudget::new(0), bytes)),
             None => {
                 let used = bytes.as_slice().len().min(SEALED_BYTES_MAX);

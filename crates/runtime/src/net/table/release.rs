@@ -26,7 +26,7 @@ impl<C: Default> Table<C> {
             return Err(Error::SendInterrupted);
         }
         crate::net::stream::reserve(&self.worker)?;
-        let room = if self.is_carried(key) { Some(carried_room(&self.worker)?) } else { None };
+        let room = if self.has_transport(key) { Some(carried_room(&self.worker)?) } else { None };
         self.unwatch(key);
         self.timers.cancel(&mut self.entries, key.index());
         let entry = self.entries.remove(key).expect(OPEN);
