@@ -231,6 +231,8 @@ impl<S: Service> Engine<S> {
             Event::Failed(key, Errno::CANCELED) if self.worker.is_parked(key) => self.recalled(key),
             Event::Failed(key, errno) => self.failed(key, errno),
             Event::Due(key) => self.due(key),
+            Event::Partial(key) => self.bound_partial(key),
+            Event::Stalled(key) => self.stalled(key),
         }
         if let Some(key) = paced {
             self.look_at_pace(key, is_readable);
@@ -429,6 +431,10 @@ impl<S: Service> Engine<S> {
                 *connection = Connection::leaving(connection.take_answered());
             }
             Some(Connection::Lingering { .. }) if sending => {}
+            Some(Connection::Parked { .. }) => {
+                drop(table);
+                self.end_idle(key);
+            }
             Some(Connection::Http2(_)) => {
                 drop(table);
                 self.ended_http2(key);
@@ -461,6 +467,45 @@ impl<S: Service> Engine<S> {
         // What came had no place.
         let is_for_room = errno == Errno::NOBUFS;
         self.close_for(key, if is_for_room { ExchangeEnd::Overstay } else { ExchangeEnd::Peer });
+    }
+
+    /// A record has begun to come, and is not whole: it has the time of a head between requests, or else of a body.
+    fn bound_partial(&mut self, key: Key) {
+        let worker = Rc::clone(&self.worker);
+        let mut table = worker.table.borrow_mut();
+        let within = match table.get(key) {
+            Some(Connection::Http2(http2)) if http2.has_exchanges() => worker.config.body_timeout,
+            Some(Connection::Active(_) | Connection::WebSocket(_)) => worker.config.body_timeout,
+            _ => worker.config.head_timeout,
+        };
+        table.bound_partial(key, within);
+    }
+
+    /// That took too long.
+    fn stalled(&mut self, key: Key) {
+        self.worker.counters().shed(Shed::Timeout);
+        if self.worker.is_between_requests(key) {
+            self.end_idle(key);
+        } else {
+            self.close_for(key, ExchangeEnd::Timeout);
+        }
+    }
+
+    /// Closes a connection between requests: where a transport carries it, as that says what is whole.
+    fn end_idle(&mut self, key: Key) {
+        let worker = Rc::clone(&self.worker);
+        let table = worker.table.borrow();
+        let says_so = table.transport(key).is_some() && !table.is_sending(key);
+        drop(table);
+        if !says_so {
+            return self.close_for(key, ExchangeEnd::Timeout);
+        }
+        if worker.is_unread(key) {
+            worker.leave_queue(key);
+            worker.leave_turns(key);
+        }
+        worker.put(key, Connection::LINGERING);
+        self.linger(key);
     }
 
     /// A deadline has come.
@@ -497,6 +542,10 @@ impl<S: Service> Engine<S> {
             Some(Connection::Unread { .. }) => {
                 drop(table);
                 self.refuse_unread(key, MemoryWait::TimedOut);
+            }
+            Some(Connection::Parked { .. }) if !sending => {
+                drop(table);
+                self.end_idle(key);
             }
             Some(Connection::Lingering { .. }) if !sending => {
                 drop(table);

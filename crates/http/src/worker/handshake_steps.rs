@@ -38,6 +38,8 @@ impl<S: Service> Engine<S> {
             | Event::Sent(key, _)
             | Event::Readable(key)
             | Event::Due(key)
+            | Event::Partial(key)
+            | Event::Stalled(key)
             | Event::PeerClosed(key)
             | Event::Ended(key)
             | Event::Failed(key, _) => *key,

@@ -317,6 +317,9 @@ impl<S: Service> Engine<S> {
         debug_assert!(!active.search.started(), "a head that began is kept");
         *table.get_mut(key).expect("a live connection") =
             Connection::Parked { requests, born, score, empty_lines, answered };
+        if table.is_carried(key) {
+            table.bound_partial(key, worker.config.head_timeout);
+        }
         let receiving = worker.await_request(&mut table, key);
         drop(table);
         drop(active);

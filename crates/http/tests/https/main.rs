@@ -4,6 +4,7 @@
 #![allow(clippy::print_stderr, reason = "a client that is not there is left out, and said so")]
 
 mod crowds;
+mod ends;
 mod peers;
 #[path = "../rig/mod.rs"]
 mod rig;
@@ -53,6 +54,7 @@ impl Drop for Files {
 async fn answer(mut req: Request) -> core::result::Result<Response, plimsoll_http::Error> {
     match req.path() {
         "/tls" => Ok(Response::text(req.tls().map_or("none".into(), |tls| format!("{:?}", tls.version)))),
+        "/charged" => Ok(Response::text(format!("{} bytes", budget().charged()))),
         "/count" => {
             let mut count = 0;
             while let Some(chunk) = req.chunk().await? {

@@ -153,6 +153,14 @@ impl Peer {
         Ok(String::from_utf8_lossy(&heard).into_owned())
     }
 
+    /// Bytes that are charged at the server.
+    pub(crate) fn charged(&mut self) -> u64 {
+        self.say(b"GET /charged HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it is sent");
+        let answer = self.hear(" bytes").expect("an answer");
+        let figure = answer.trim_end_matches(" bytes").rsplit("\r\n\r\n").next();
+        figure.and_then(|figure| figure.parse().ok()).unwrap_or_else(|| panic!("a figure: {answer}"))
+    }
+
     /// Asks for a path that is answered with itself.
     pub(crate) fn ask(&mut self, path: &str) -> std::io::Result<()> {
         self.say(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())?;

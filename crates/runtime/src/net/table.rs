@@ -33,9 +33,11 @@ use crate::worker::Worker;
 mod accept;
 mod adopt;
 mod carried;
+mod ending;
 mod events;
 mod handshakes;
 mod pages;
+mod partial;
 mod readable;
 mod release;
 mod slot;
@@ -94,6 +96,11 @@ pub enum Event {
     Readable(Key),
     /// The peer has closed or reset the connection, as [`Table::watch`] asked to be told.
     PeerClosed(Key),
+    /// A record has begun to come on a connection that a transport carries, and is not whole: its owner knows how long
+    /// that may take.
+    Partial(Key),
+    /// It was not whole in that time.
+    Stalled(Key),
     /// The time set by [`Table::schedule`] has come.
     Due(Key),
     /// A receive or send failed.
@@ -175,6 +182,8 @@ pub struct Table<C: Default> {
     carries: bool,
     /// Connections that wait for what is opened already.
     opened: VecDeque<Key>,
+    /// Connections on which a record has begun to come, as is to be told.
+    partials: VecDeque<Key>,
     /// The queue of events.
     _charge: Charge,
 }
@@ -221,6 +230,7 @@ impl<C: Default> Table<C> {
             make_transport: None,
             carries: false,
             opened: VecDeque::new(),
+            partials: VecDeque::new(),
             worker,
             _charge: charge,
         })
@@ -278,7 +288,7 @@ impl<C: Default> Table<C> {
         if self.events.recalled.replace(false) {
             self.release_spare_pages();
         }
-        if !self.events.queue.borrow().is_empty() || !self.opened.is_empty() {
+        if !self.events.queue.borrow().is_empty() || !self.opened.is_empty() || !self.partials.is_empty() {
             return Poll::Ready(());
         }
         self.try_accept();
@@ -559,8 +569,12 @@ impl<C: Default> Table<C> {
     /// send may be in flight for.
     pub fn shutdown_write(&mut self, key: Key) {
         if self.has_transport(key) {
-            self.send_end(key);
+            return self.end_carried(key);
         }
+        self.shut_down(key);
+    }
+
+    fn shut_down(&mut self, key: Key) {
         let fd = self.fd(key);
         let mut driver = self.worker.driver.borrow_mut();
         match driver.submit(Op::Shutdown { fd, how: Shutdown::Write }, Target::Unknown.token()) {

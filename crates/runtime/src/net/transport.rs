@@ -63,7 +63,8 @@ pub trait Transport: Any {
     /// Whether a record has begun to come, and is not whole.
     fn has_partial(&self) -> bool;
 
-    /// Writes the end of what we send, once: how many bytes it is, at most [`END_BYTES_MAX`].
+    /// Writes the end of what we send: how many bytes it is, at most [`END_BYTES_MAX`]; nothing when that was done
+    /// already, or nothing can be said.
     fn end(&mut self, room: &mut [u8; END_BYTES_MAX]) -> usize;
 }
 

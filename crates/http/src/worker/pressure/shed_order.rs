@@ -326,6 +326,10 @@ pub(super) fn shed_sort_of(table: &Table<Connection>, key: Key, worker: &WorkerS
                 _ => (table.awaits_readable(key) && age >= IDLE_AFTER).then_some(ShedSort::Fresh),
             };
         }
+        Connection::Parked { .. } if table.is_carried(key) && table.has_partial(key) => {
+            let age = config.head_timeout.saturating_sub(table.scheduled_in(key)?);
+            return (age >= YOUNG_FOR).then_some(ShedSort::IncompleteHead);
+        }
         Connection::Parked { requests, born, .. } if !table.is_sending(key) && !worker.is_stopping() => {
             let (left, whole) = (table.scheduled_in(key)?, config.keep_alive_timeout);
             // Where its time is another one, it is not known since when it has it.

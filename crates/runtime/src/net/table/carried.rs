@@ -93,11 +93,11 @@ impl<C: Default> Table<C> {
     #[cold]
     pub(super) fn next_carried(&mut self) -> Option<Event> {
         loop {
-            if let Some(event) = self.next_accepted().or_else(|| self.next_opened()) {
+            if let Some(event) = self.next_accepted().or_else(|| self.next_opened()).or_else(|| self.next_partial()) {
                 return Some(event);
             }
             let raw = self.events.queue.borrow_mut().pop_front();
-            let Some(raw) = raw else { return self.next_due() };
+            let Some(raw) = raw else { return self.next_due_carried() };
             if let Some(event) = self.event(raw).and_then(|event| self.opened_event(event)) {
                 return Some(event);
             }
@@ -132,6 +132,7 @@ impl<C: Default> Table<C> {
         if let Err(_over) = self.send_output(key) {
             return Some(Event::Failed(key, Errno::NOBUFS));
         }
+        self.note_partial(key, !matches!(opened, Plaintext::InPlace(0)));
         match opened {
             Plaintext::InPlace(0) if self.carried(key).carrier.is_readable() => Some(Event::Ended(key)),
             // A record is not whole: it is waited for as before.
@@ -165,19 +166,6 @@ impl<C: Default> Table<C> {
         }
     }
 
-    /// Sends the end of what we send, as far as the socket takes it at once.
-    #[cold]
-    pub(super) fn send_end(&mut self, key: Key) {
-        if self.entry(key).send.is_some() {
-            return;
-        }
-        let mut room = [0; END_BYTES_MAX];
-        let len = self.carried(key).carrier.transport.end(&mut room);
-        if len > 0 {
-            let _told_as_far_as_it_goes = self.worker.driver.borrow_mut().send_now(self.fd(key), &room[..len]);
-        }
-    }
-
     /// Drops the end of what the peer sends, if nobody has read it: a close before it is a reset, which overtakes what
     /// was sent.
     #[cold]
@@ -198,6 +186,10 @@ impl<C: Default> Table<C> {
     }
 
     fn all_sent(&mut self, key: Key) -> Option<Event> {
+        if self.carried(key).rest.is_none() && self.goes_on_ending(key) && self.entry(key).send.is_some() {
+            // The owner's bytes have left; that is told with what follows them.
+            return None;
+        }
         let carried = self.carried(key);
         let rest = carried.rest.take().unwrap_or(SendBytes::Static(&[]));
         match core::mem::replace(&mut carried.sends, Sends::Nothing) {
@@ -328,6 +320,8 @@ impl<C: Default> Table<C> {
             return Err(error.errno());
         }
         self.send_output(key).map_err(|_over| Errno::NOBUFS)?;
+        let has_plaintext = self.carried(key).carrier.has_opened();
+        self.note_partial(key, has_plaintext);
         let carrier = &self.carried(key).carrier;
         // A record that is not whole is no plaintext.
         if carrier.is_readable() { Ok(carrier.has_opened()) } else { Err(Errno::AGAIN) }

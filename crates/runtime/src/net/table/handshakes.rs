@@ -81,6 +81,9 @@ impl<C: Default> Table<C> {
             return Err(HandshakeError::Failed(error));
         }
         self.send_output(key).map_err(|over| HandshakeError::Failed(over.into()))?;
+        if self.handshake(key) == Handshake::Over {
+            self.note_partial(key, false);
+        }
         Ok(self.handshake(key))
     }
 

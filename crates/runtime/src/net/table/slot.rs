@@ -1,8 +1,10 @@
 //! What a table keeps of a connection for its owner, with or without a transport that carries its bytes.
 #![forbid(unsafe_code)]
 
+use core::time::Duration;
+
 use plimsoll_pool::{Lease, PoolBox};
-use plimsoll_reactor::SendBytes;
+use plimsoll_reactor::{Instant, SendBytes};
 
 use crate::net::transport::Carrier;
 
@@ -22,6 +24,8 @@ pub(super) struct Carried<C> {
     /// What follows the records that are being sent.
     pub(super) rest: Option<SendBytes>,
     pub(super) sends: Sends,
+    pub(super) ending: Ending,
+    pub(super) partial: Option<PartialRecord>,
 }
 
 /// What the owner is told of when the records in flight are sent.
@@ -33,6 +37,33 @@ pub(super) enum Sends {
     Owners,
     /// Nothing, as they are the transport's own; the owner's are sealed then.
     OwnersNext,
+}
+
+/// How far the end of what is sent is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    No,
+    /// Behind what is in flight.
+    Asked,
+    /// The transport's end is in flight.
+    InFlight,
+}
+
+/// What is known of records that are not whole.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PartialRecord {
+    /// Since when one is not; `None` while all are.
+    pub(super) since: Option<Instant>,
+    /// For how long it may be.
+    pub(super) within: Option<Duration>,
+    /// What the owner has [asked for](super::Table::schedule) meanwhile.
+    pub(super) owners: Option<Instant>,
+}
+
+impl PartialRecord {
+    pub(super) fn until(&self) -> Option<Instant> {
+        Some(self.since? + self.within?)
+    }
 }
 
 impl<C> Slot<C> {
@@ -72,6 +103,6 @@ impl<C> Slot<C> {
 
 impl<C> Carried<C> {
     pub(super) fn new(state: C, carrier: Carrier) -> Self {
-        Self { state, carrier, sealed: None, rest: None, sends: Sends::Nothing }
+        Self { state, carrier, sealed: None, rest: None, sends: Sends::Nothing, ending: Ending::No, partial: None }
     }
 }
