@@ -166,7 +166,7 @@ pub fn run(seed: u64, carrier: Carrier) -> Outcome {
     assert_eq!(report.in_flight, 0);
     assert!(world.descriptors().is_empty(), "descriptors are left: {:?}", world.descriptors());
     tally.check(&totals, limit, is_clean);
-    tally.check_ends(&totals, limit, is_clean);
+    tally.check_ends(&totals, carrier, limit, is_clean);
     let received_bytes = results.iter().map(|(bytes, _)| bytes).sum();
     let verdicts: Vec<Verdict> = results.into_iter().map(|(_, verdict)| verdict).collect();
     Outcome {
@@ -383,7 +383,7 @@ impl Tally {
     }
 
     /// Each exchange that was begun ends once, for one of the reasons that there may be in this world.
-    fn check_ends(&self, totals: &Totals, limit: Option<Limit>, is_clean: bool) {
+    fn check_ends(&self, totals: &Totals, carrier: Carrier, limit: Option<Limit>, is_clean: bool) {
         let is_short = limit == Some(Limit::Memory);
         let [started, dropped, early, at_fault, whole, midway] =
             [&self.started, &self.dropped, &self.early, &self.at_fault, &self.whole, &self.midway]
@@ -396,8 +396,10 @@ impl Tally {
         let cut = all - of(ExchangeEnd::Finished);
         assert!(dropped <= cut, "a handler that is dropped has not finished: {}", what());
         let overstay = of(ExchangeEnd::Overstay);
-        assert!(early <= cut - overstay, "what was begun is protected: {}", what());
-        assert!(self.protection < LONG || overstay == 0, "none is so old: {}", what());
+        // A record that finds no room to be opened ends its connection.
+        let ends_early = carrier == Carrier::Tls && is_short;
+        assert!(ends_early || early <= cut - overstay, "what was begun is protected: {}", what());
+        assert!(ends_early || self.protection < LONG || overstay == 0, "none is so old: {}", what());
         assert!(is_short || overstay == 0, "there is room for all: {}", what());
         if !is_clean {
             return;

@@ -491,13 +491,17 @@ impl<S: Service> Engine<S> {
         }
     }
 
+    /// Whether a transport carries the connection that has words for the end, and nothing that is in flight is in their
+    /// way.
+    pub(crate) fn can_say_end(&self, key: Key) -> bool {
+        let table = self.worker.table.borrow();
+        table.transport(key).is_some() && !table.is_sending(key)
+    }
+
     /// Closes a connection between requests: where a transport carries it, as that says what is whole.
     fn end_idle(&mut self, key: Key) {
         let worker = Rc::clone(&self.worker);
-        let table = worker.table.borrow();
-        let says_so = table.transport(key).is_some() && !table.is_sending(key);
-        drop(table);
-        if !says_so {
+        if !self.can_say_end(key) {
             return self.close_for(key, ExchangeEnd::Timeout);
         }
         if worker.is_unread(key) {

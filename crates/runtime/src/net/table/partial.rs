@@ -52,11 +52,11 @@ impl<C: Default> Table<C> {
                 carried.partial = Some(PartialRecord { since: Some(now), within: None, owners: None });
                 self.partials.push_back(key);
             }
+            // A time that begins anew is seen when the earlier one is over. What is waited for, and so for how long, may
+            // be something else behind a record that was whole.
             Some(partial) if is_partial && (has_plaintext || partial.since.is_none()) => {
-                // A time that begins anew is seen when the earlier one is over; one that was over for long is not.
-                let was_whole = partial.since.replace(now).is_none();
-                if was_whole {
-                    self.schedule_first(key);
+                if partial.since.replace(now).is_none() {
+                    self.partials.push_back(key);
                 }
             }
             Some(partial) if !is_partial && partial.within.is_none() => carried.partial = None,
