@@ -29,6 +29,7 @@ mod machine;
 mod pem;
 mod records;
 mod session;
+mod sites;
 mod streams;
 
 pub use config::{Provider, TlsConfig, TlsConfigBuilder, Version};

@@ -5,6 +5,7 @@
 
 mod crowds;
 mod ends;
+mod names;
 mod peers;
 #[path = "../rig/mod.rs"]
 mod rig;
