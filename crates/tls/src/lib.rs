@@ -30,6 +30,7 @@ mod machine;
 mod pem;
 mod records;
 mod session;
+mod sites;
 mod streams;
 
 pub use config::{TlsConfig, TlsConfigBuilder, Version};

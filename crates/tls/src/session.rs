@@ -15,14 +15,18 @@
 //! the last that is sent.
 #![forbid(unsafe_code)]
 
+use std::sync::Arc;
+
 use plimsoll_pool::{Charge, Kind, Lease, OverBudget, Pool};
 use plimsoll_runtime::net::transport::{END_BYTES_MAX, OpenError, Plaintext, Stage, Transport};
 
 use rustls::HandshakeKind;
+use rustls::server::UnbufferedServerConnection;
 
 use crate::info::TlsInfo;
 use crate::machine::{Failure, Machine, Out};
 use crate::records::{self, Front, HEADER_BYTES};
+use crate::sites::{Place, Sites, name_of};
 
 /// What rustls holds for a session at most, on the C heap, from its first byte to the end of its handshake: up to
 /// 7 KiB, and the peer's certificates. Tests count it for each provider and version.
@@ -49,6 +53,7 @@ pub(crate) struct Session {
     kept: Option<Kept>,
     output: Option<Lease>,
     course: Course,
+    choice: Choice,
     /// Bytes of its handshake that may still come before we say something.
     handshake_left: usize,
     charge: Charge,
@@ -58,6 +63,15 @@ pub(crate) struct Session {
 struct Kept {
     lease: Lease,
     whole: usize,
+}
+
+/// Which of a server's settings it has.
+enum Choice {
+    /// There is nothing to choose from.
+    None,
+    /// Its client's first message is not whole yet.
+    Open(Arc<Sites>),
+    Made(Arc<Sites>, Place),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +98,7 @@ impl Session {
             kept: None,
             output: None,
             course: Course::New,
+            choice: Choice::None,
             handshake_left: FLIGHT_BYTES_MAX,
             charge,
         };
@@ -95,12 +110,38 @@ impl Session {
         Ok(session)
     }
 
+    /// A server's end.
+    pub(crate) fn of_server(pool: &Pool, sites: Arc<Sites>) -> Result<Self, OverBudget> {
+        // It fails for settings that `build` does not let through.
+        let config = Arc::clone(sites.config(Place::default()));
+        let machine = UnbufferedServerConnection::new(config).map_err(|_| OverBudget::new(0))?;
+        let mut session = Self::new(pool, machine, false)?;
+        if !sites.is_one() {
+            session.choice = Choice::Open(sites);
+        }
+        Ok(session)
+    }
+
+    /// Chooses a server's settings by what its client asks for; `false` before its first message is whole.
+    fn choose(&mut self, records: &[u8]) -> bool {
+        let Choice::Open(sites) = &self.choice else { return true };
+        let Some(place) = sites.choose(records) else { return false };
+        if let Ok(machine) = UnbufferedServerConnection::new(Arc::clone(sites.config(place))) {
+            self.machine = Box::new(machine);
+        }
+        self.choice = Choice::Made(Arc::clone(sites), place);
+        true
+    }
+
     pub(crate) fn info(&self) -> TlsInfo {
         TlsInfo::of(self.machine.common())
     }
 
     /// Gives whole records to rustls. How many bytes it is done with, and the plaintext.
     fn take_in(&mut self, pool: &Pool, records: &mut [u8]) -> Result<(usize, Option<Lease>), OpenError> {
+        if !self.choose(records) {
+            return Ok((0, None));
+        }
         let mut out = Out { records: self.output.take(), ..Out::default() };
         let (used, taken) = self.machine.take_in(pool, records, &mut out);
         if let Err(Failure::Peer(error)) = &taken {
@@ -317,6 +358,13 @@ impl Transport for Session {
 
     fn is_resumed(&self) -> bool {
         self.machine.common().handshake_kind() == Some(HandshakeKind::Resumed)
+    }
+
+    fn serves(&self, host: &str) -> bool {
+        match &self.choice {
+            Choice::None | Choice::Open(_) => true,
+            Choice::Made(sites, place) => sites.serves(*place, name_of(host)),
+        }
     }
 
     fn has_partial(&self) -> bool {

@@ -187,7 +187,7 @@ impl ConnectorBuilder {
         let mut config = match &self.certificate {
             None => builder.with_no_client_auth(),
             Some((chain, key)) => {
-                let key = crate::certificates::certified(&provider, (nowhere, chain), (nowhere, key))?;
+                let key = crate::certificates::certified(&provider, (nowhere, chain), (nowhere, key), None)?;
                 builder.with_client_cert_resolver(Arc::new(rustls::sign::SingleCertAndKey::from(key)))
             }
         };

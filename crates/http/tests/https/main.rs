@@ -3,8 +3,10 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stderr, reason = "a client that is not there is left out, and said so")]
 
+mod attacks;
 mod crowds;
 mod ends;
+mod names;
 mod peers;
 #[path = "../rig/mod.rs"]
 mod rig;

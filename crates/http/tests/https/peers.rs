@@ -4,7 +4,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring;
@@ -14,9 +14,11 @@ use socket2::{Domain, Socket, Type};
 
 use crate::rig::threads::TEST_TIMEOUT;
 
-/// Whom the server is, is for other tests.
-#[derive(Debug)]
-struct Anybody;
+/// Whom the server is, is for other tests. Keeps what was stapled.
+#[derive(Debug, Default)]
+pub(crate) struct Anybody {
+    pub(crate) stapled: Mutex<Vec<u8>>,
+}
 
 impl ServerCertVerifier for Anybody {
     fn verify_server_cert(
@@ -24,9 +26,10 @@ impl ServerCertVerifier for Anybody {
         _: &CertificateDer<'_>,
         _: &[CertificateDer<'_>],
         _: &ServerName<'_>,
-        _: &[u8],
+        ocsp: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        *self.stapled.lock().expect("no panic") = ocsp.to_vec();
         Ok(ServerCertVerified::assertion())
     }
 
@@ -54,9 +57,16 @@ impl ServerCertVerifier for Anybody {
 }
 
 pub(crate) fn settings(versions: &[&'static rustls::SupportedProtocolVersion]) -> ClientConfig {
+    settings_of(versions, &Arc::default())
+}
+
+pub(crate) fn settings_of(
+    versions: &[&'static rustls::SupportedProtocolVersion],
+    verifier: &Arc<Anybody>,
+) -> ClientConfig {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_protocol_versions(versions).expect("versions of this provider");
-    builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody)).with_no_client_auth()
+    builder.dangerous().with_custom_certificate_verifier(Arc::clone(verifier) as _).with_no_client_auth()
 }
 
 pub(crate) fn both_versions() -> ClientConfig {

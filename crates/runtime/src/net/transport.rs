@@ -55,6 +55,11 @@ pub trait Transport: Any {
         None
     }
 
+    /// Whether a request about this host, with or without a port, may come through it.
+    fn serves(&self, _host: &str) -> bool {
+        true
+    }
+
     /// Whether an earlier session goes on.
     fn is_resumed(&self) -> bool {
         false
