@@ -3,10 +3,10 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use plimsoll::http::codec::ws::{CloseCode, Decoder, Event, FrameHead, Limits, Opcode, Role};
 use plimsoll::http::{Error, Message, Request, Response, WebSocketConfig, WebSocketRef};
 use plimsoll::net::{ReadHalf, TcpStream};
 use plimsoll::{sleep, spawn, timeout};
+use plimsoll_codec::ws::{CloseCode, Decoder, Event, FrameHead, Limits, Opcode, Role};
 
 use crate::oracle::{Seen, Verdict};
 use crate::plan::{Rng, cut};
