@@ -63,6 +63,7 @@ pub use face::body::BodyWriter;
 pub use face::data::json::Json;
 
 pub use exchange::event::{Event, EventsConfig};
+pub use face::files::{ServeDir, ServeFile};
 pub use face::layer;
 pub use face::metrics;
 pub use face::request::{MustFinish, Request};
