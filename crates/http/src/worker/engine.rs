@@ -107,10 +107,9 @@ impl<S: Service> Drop for Engine<S> {
     fn drop(&mut self) {
         self.worker.release_kept();
         self.close_all();
-        debug_assert!(
-            ::std::thread::panicking() || self.worker.counters().exchanges_now() == 0,
-            "what was begun has ended"
-        );
+        let counters = self.worker.counters();
+        counters.engine(-1);
+        debug_assert!(::std::thread::panicking() || counters.has_ended(), "what was begun has ended");
     }
 }
 
@@ -119,6 +118,7 @@ impl<S: Service> Engine<S> {
         worker.lasting.know_handlers(waiting_handler_bytes(service.handler_bytes()));
         let overload = Overload::new(&worker);
         let sockets = Port::new(worker.clone());
+        worker.counters().engine(1);
         Self {
             worker,
             service,
