@@ -7,10 +7,10 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use plimsoll::http::codec::h1::FieldSlot;
-use plimsoll::http::codec::hpack::{Decoder, FieldBuf, TABLE_BYTES};
 use plimsoll::net::WriteHalf;
 use plimsoll::{Error, sleep, spawn, timeout};
+use plimsoll_codec::h1::FieldSlot;
+use plimsoll_codec::hpack::{Decoder, FieldBuf, TABLE_BYTES};
 use plimsoll_conformance::frames::{
     ACK, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE, block, frame,
 };

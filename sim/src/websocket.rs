@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-use plimsoll::http::codec::ws::{CloseCode, Decoder, Event, FrameHead, Limits, Opcode, Role};
 use plimsoll::http::{Error, Message, Request, Response, WebSocketConfig, WebSocketRef};
 use plimsoll::net::ReadHalf;
 use plimsoll::{sleep, spawn, timeout};
+use plimsoll_codec::ws::{CloseCode, Decoder, Event, FrameHead, Limits, Opcode, Role};
 
 use crate::dial::Dial;
 use crate::oracle::{Seen, Verdict};

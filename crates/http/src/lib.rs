@@ -64,9 +64,10 @@ pub use face::body::BodyWriter;
 pub use face::data::json::Json;
 
 pub use exchange::event::{Event, EventsConfig};
+pub use face::files::{ServeDir, ServeFile};
 pub use face::layer;
 pub use face::metrics;
-pub use face::request::{MustFinish, Request, RequestRef};
+pub use face::request::{MustFinish, Request};
 #[cfg(feature = "router")]
 pub use face::router::{RouteError, Router};
 pub use face::serve::{Handler, Serve, Serving};
@@ -77,7 +78,14 @@ pub use h1::active::EXCHANGE_BYTES;
 pub use h2::HTTP2_PARKED_BYTES;
 pub use http::{Method, StatusCode, Version, header};
 pub use hub::{Hub, HubConfig, HubHandler, HubStats, Incoming, Member, MemberId, Post, SlowConsumer, Subscription};
-pub use plimsoll_codec as codec;
+#[doc(inline)]
+pub use plimsoll_codec::h1::{Limits as Http1Limits, LimitsBuilder as Http1LimitsBuilder, RequestView as RequestRef};
+#[doc(inline)]
+pub use plimsoll_codec::h2::Limits as Http2Limits;
+#[doc(inline)]
+pub use plimsoll_codec::ws::{CloseCode, Compression as WebSocketCompression, Limits as WebSocketLimits};
+#[doc(inline)]
+pub use plimsoll_codec::{Error as ProtocolError, Fault};
 pub use plimsoll_pool::{AdaptiveSize, Class};
 #[cfg(any(feature = "tls-aws-lc", feature = "tls-ring"))]
 pub use plimsoll_tls as tls;

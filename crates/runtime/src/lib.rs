@@ -63,7 +63,7 @@ mod stall;
 mod sync;
 mod sys;
 mod task;
-pub mod time;
+mod time;
 mod token;
 #[cfg(feature = "tokio-context")]
 mod tokio_runtime;
@@ -94,7 +94,7 @@ pub use spawn::{
     unix_seconds, worker_index, workers, yield_now,
 };
 pub use task::{AbortOnDrop, JoinError, JoinHandle, Spare, Started};
-pub use time::{Sleep, interval, sleep, sleep_until, timeout};
+pub use time::{Interval, Sleep, interval, sleep, sleep_until, timeout};
 
 /// The result of the runtime's calls.
 pub type Result<T, E = Error> = core::result::Result<T, E>;

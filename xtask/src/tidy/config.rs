@@ -43,7 +43,7 @@ pub(super) const MAY_DEPEND_ON: [(&str, &[&str]); 10] = [
     ("plimsoll-tls", &["plimsoll-runtime", "plimsoll-pool"]),
     ("plimsoll-http", &["plimsoll-runtime", "plimsoll-codec", "plimsoll-pool", "plimsoll-slab", "plimsoll-tls"]),
     ("plimsoll-macros", &[]),
-    ("plimsoll-tower", &["plimsoll-http", "plimsoll-runtime", "plimsoll-pool"]),
+    ("plimsoll-tower", &["plimsoll-http", "plimsoll-codec", "plimsoll-runtime", "plimsoll-pool"]),
     (
         "plimsoll",
         &[
@@ -122,6 +122,11 @@ pub(super) const OLD_WORDS_STATED_IN: [&str; 3] = ["CHANGELOG.md", "CONTRIBUTING
 /// The list of where things are, and its heading.
 pub(super) const WHERE_IS_IN: &str = "ARCHITECTURE.md";
 pub(super) const WHERE_IS_HEADING: &str = "## Where is ...";
+
+/// The crate that users add.
+pub(super) const FACADE: &str = "plimsoll";
+/// Where the public surface of each crate is listed.
+pub(super) const SURFACE_LISTS: &str = "docs/api/";
 
 /// Columns of the first line of a commit.
 pub(super) const SUBJECT_COLUMNS_MAX: usize = 72;

@@ -97,6 +97,8 @@ pub(crate) struct WorkerCounters {
     shed: [AtomicU64; Shed::ALL.len()],
     pub(crate) handshakes: HandshakeCounters,
     codes: Box<[AtomicU64]>,
+    /// Engines that count here: one for each address, and those of servers that count together.
+    engines: AtomicU64,
 }
 
 impl Default for WorkerCounters {
@@ -115,6 +117,7 @@ impl Default for WorkerCounters {
             shed: Default::default(),
             handshakes: HandshakeCounters::default(),
             codes: (0..CODES).map(|_| AtomicU64::new(0)).collect(),
+            engines: AtomicU64::new(0),
         }
     }
 }
@@ -187,6 +190,16 @@ impl WorkerCounters {
 
     pub(crate) fn exchanges_ended(&self, how: ExchangeEnd, count: u32) {
         add(&self.exchanges_ended[how as usize], count.into());
+    }
+
+    /// An engine begins to count here, or has ended.
+    pub(crate) fn engine(&self, by: i64) {
+        add(&self.engines, by);
+    }
+
+    /// Whether all that was begun here has ended, where no other engine goes on.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.engines.load(Ordering::Relaxed) > 0 || self.exchanges_now() == 0
     }
 
     /// Exchanges of this worker that were begun and have not ended.

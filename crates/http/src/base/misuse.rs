@@ -14,6 +14,8 @@ pub enum Misuse {
     AnsweredAlready,
     /// A status or a field for an answer whose head was sent before its body.
     HeadSent,
+    /// A response that begins a streamed answer, and has a part that was refused: the log says which.
+    ResponseRefused,
     /// A body in the response that begins a streamed answer.
     StreamedWithBody,
     /// More bytes of a body than were announced.
@@ -59,6 +61,7 @@ impl fmt::Display for Misuse {
         f.write_str(match self {
             Self::AnsweredAlready => "the request was answered already",
             Self::HeadSent => "the answer was streamed: its status and fields were sent before its body",
+            Self::ResponseRefused => "a part of the response was refused: see the line of the log before this one",
             Self::StreamedWithBody => "an answer that is streamed has no body of its own",
             Self::BodyTooLong => "more bytes than were announced",
             Self::BodyTooShort => "fewer bytes than were announced",

@@ -70,10 +70,10 @@ impl Room {
 }
 
 /// A handler waits for room: connections that stay are told to end for it, and others shed, as for all who wait.
-struct Waits<'a>(&'a Desk);
+pub(crate) struct Waits<'a>(&'a Desk);
 
 impl<'a> Waits<'a> {
-    fn begin(worker: &'a Desk) -> Self {
+    pub(crate) fn begin(worker: &'a Desk) -> Self {
         worker.count_body_wait(1);
         Self(worker)
     }

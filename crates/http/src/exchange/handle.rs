@@ -7,13 +7,14 @@ use std::rc::Rc;
 
 use plimsoll_codec::h1::{BodyLength, Fields};
 use plimsoll_pool::PoolBox;
-use plimsoll_runtime::{JoinHandle, Lease};
+use plimsoll_runtime::{JoinHandle, Lease, OverBudget};
 
+use crate::base::counters::Shed;
 use crate::base::error::Error;
 use crate::base::misuse::Misuse;
 use crate::exchange::collect::Collected;
 use crate::exchange::head::{HeadCallback, HeadCallbacks};
-use crate::exchange::response::{Body, Kind as ResponseKind, Response};
+use crate::exchange::response::{Body, Kind as ResponseKind, Refusal, Response};
 use crate::memory::desk::Desk;
 use crate::memory::lasting::ExchangeId;
 
@@ -169,6 +170,11 @@ impl ExchangeHandle {
 
     /// Writes the head of an answer that is streamed.
     pub(crate) fn begin(&self, mut response: Response, length: Option<u64>) -> Result<(), Error> {
+        match response.refusal() {
+            Some(Refusal::NoRoom) => return Err(OverBudget::new(0).into()),
+            Some(Refusal::Misuse) => return Err(Error::Misuse(Misuse::ResponseRefused)),
+            None => {}
+        }
         if response.kind() == ResponseKind::Streamed || response.length() != BodyLength::Empty {
             return Err(Error::Misuse(Misuse::StreamedWithBody));
         }
@@ -212,9 +218,11 @@ impl Responder {
     pub(crate) fn poll_answer(&mut self, cx: &mut Context<'_>, response: &mut Response) -> Poll<()> {
         if let Some(handle) = &self.handle {
             handle.port.heads().run(handle.id, response);
+            let refusal = response.refusal();
             if handle.port.poll_answer(handle.id, cx, response).is_pending() {
                 return Poll::Pending;
             }
+            count_refused(handle, refusal);
             self.handle = None;
         }
         Poll::Ready(())
@@ -223,11 +231,21 @@ impl Responder {
     fn end(&mut self, mut response: Option<&mut Response>) {
         if let Some(handle) = self.handle.take() {
             match &mut response {
-                Some(response) => handle.port.heads().run(handle.id, response),
+                Some(response) => {
+                    handle.port.heads().run(handle.id, response);
+                    count_refused(&handle, response.refusal());
+                }
                 None => handle.port.heads().forget(handle.id),
             }
             handle.port.answer(handle.id, response);
         }
+    }
+}
+
+/// Counts an answer that could not be said for want of memory, as one that found no room.
+fn count_refused(handle: &ExchangeHandle, refusal: Option<Refusal>) {
+    if refusal == Some(Refusal::NoRoom) {
+        handle.desk().shed_for_room(Shed::Output);
     }
 }
 

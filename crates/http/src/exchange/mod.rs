@@ -10,6 +10,7 @@
 //! | [`into_response`] | what a handler may return instead |
 //! | [`head`] | callbacks that see a head before it is encoded |
 //! | [`interim`] | what an informational response may be |
+//! | [`buffer`] | buffers that a handler waits for, to fill them for its answer |
 //! | [`collect`] | a body that is read in full: room for all of it is there first |
 //! | [`guard`] | a connection that has left the table, and counts still |
 //! | [`tunnel`] | a stream that carries bytes of another protocol |
@@ -23,6 +24,7 @@
 //! | [`user_code`] | wakers and bodies of the program, which may call again when they wake or are dropped |
 //! | [`misbehaviour`] | points for what is legal each time, and an attack when it is all that a peer does |
 
+pub(crate) mod buffer;
 pub(crate) mod collect;
 pub(crate) mod event;
 pub(crate) mod failure;

@@ -13,6 +13,7 @@
 //! | [`collect`] | a request's body in one piece |
 //! | [`body`] | the body of an answer that is streamed |
 //! | [`layer`] | what is done around handlers |
+//! | [`files`] | a directory of files, or one |
 //! | [`metrics`] | what there is to be measured, as Prometheus text |
 //! | `data` | the data of a request as types of the program |
 //! | `secured` | what a handler can know of a TLS session |
@@ -28,6 +29,7 @@ pub(crate) mod collect;
 pub(crate) mod convert;
 #[cfg(feature = "serde")]
 pub(crate) mod data;
+pub(crate) mod files;
 pub(crate) mod hub;
 pub mod layer;
 pub mod metrics;

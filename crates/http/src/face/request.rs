@@ -23,9 +23,6 @@ use crate::worker::paths::Paths;
 use crate::worker::state::WorkerState;
 use crate::{Error, Misuse, Response};
 
-/// A request, borrowed for the length of one call; see [`Server::serve_ready`](crate::Server::serve_ready).
-pub type RequestRef<'a> = RequestView<'a>;
-
 /// An owned request: one lease that holds the head and where its fields are, and a handle to its body.
 ///
 /// The body is not read before the handler asks for it, and never collected unless the handler says so.
@@ -254,7 +251,7 @@ impl Request {
 
     /// The fields that came after the body, once; `None` where there were none. Ask when [`chunk`](Self::chunk) has
     /// said `None`, or the body was collected: before that they may not be there yet. They are at most
-    /// [`Limits::trailer_bytes`](crate::codec::h1::Limits::trailer_bytes) long.
+    /// [`Limits::trailer_bytes`](crate::Http1Limits::trailer_bytes) long.
     pub fn trailers(&mut self) -> Option<Trailers> {
         self.handle.take_trailers().map(Trailers::new)
     }
@@ -380,7 +377,7 @@ impl Request {
     }
 
     /// Answers a CONNECT with 200, after which the connection is a tunnel (RFC 9110 9.3.6). `run` gets it then, in a
-    /// task of its own. Where the client wants to go, [`view().host()`](RequestView::host) says.
+    /// task of its own. Where the client wants to go, [`view().host()`](crate::RequestRef::host) says.
     ///
     /// ```
     /// use plimsoll_http::{Error, Request, Response, StatusCode};

@@ -16,6 +16,7 @@ use plimsoll_runtime::Result;
 use crate::exchange::handle::{ExchangeHandle, Responder};
 use crate::exchange::into_response::IntoResponse;
 use crate::exchange::response::Response;
+use crate::face::files::{PARAM, ServeDir};
 use crate::face::layer::{Layer, WithLayer};
 use crate::face::request::Request;
 use crate::face::serve::{Handler, OnlyHere, Serve, Serving};
@@ -160,6 +161,23 @@ impl<S: Clone + Send + 'static> Router<S> {
     /// Adds a route for `DELETE`.
     pub fn delete<A: 'static>(self, path: &str, handler: impl Handler<S, A>) -> Self {
         self.route(Method::DELETE, path, handler)
+    }
+
+    /// Adds routes for the files of a directory under a prefix: a path, or a [`ServeDir`]. `/` is the prefix of all
+    /// paths that no other route has.
+    ///
+    /// ```
+    /// use plimsoll_http::{Request, Router};
+    ///
+    /// // GET /assets/css/site.css is public/css/site.css, and GET /assets/ is public/index.html.
+    /// let routes = Router::new().get("/", async |_req: Request| "hello").files("/assets", "public");
+    /// assert!(routes.check().is_ok());
+    /// ```
+    pub fn files(self, prefix: &str, dir: impl Into<ServeDir>) -> Self {
+        let (prefix, files) = (prefix.trim_end_matches('/'), dir.into().by_param());
+        let below = self.get(&format!("{prefix}/{{*{PARAM}}}"), files.clone());
+        let below = below.get(&format!("{prefix}/"), files.clone());
+        if prefix.is_empty() { below } else { below.get(prefix, files) }
     }
 
     /// Marks the path of the route that was added last, for all of its methods: it is always answered, as paths in

@@ -111,10 +111,9 @@ impl<S: Service> Drop for Engine<S> {
     fn drop(&mut self) {
         self.worker.release_kept();
         self.close_all();
-        debug_assert!(
-            ::std::thread::panicking() || self.worker.counters().exchanges_now() == 0,
-            "what was begun has ended"
-        );
+        let counters = self.worker.counters();
+        counters.engine(-1);
+        debug_assert!(::std::thread::panicking() || counters.has_ended(), "what was begun has ended");
     }
 }
 
@@ -125,6 +124,7 @@ impl<S: Service> Engine<S> {
         let sockets = Port::new(worker.clone());
         let shakes_hands = worker.table.borrow().shakes_hands();
         let handshakes = shakes_hands.then(|| Handshakes::new(&worker.pool, &worker.config, worker.line_share()));
+        worker.counters().engine(1);
         Self {
             worker,
             service,

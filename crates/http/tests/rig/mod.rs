@@ -24,7 +24,8 @@ use plimsoll_runtime::{JoinHandle, Result, Spawner, sleep, spawn, timeout};
 mod support;
 
 pub(crate) use support::{
-    fresh_unix_address, in_simulation, in_simulation_under, on_each, on_each_under, real_runtimes, until, wait_max,
+    Directory, fresh_directory, fresh_unix_address, in_simulation, in_simulation_under, is_simulated, on_each,
+    on_each_under, on_each_with_files, place_file, real_runtimes, until, wait_max,
 };
 
 /// Whether the suites run over the [transport for tests](records): they do in the program that is named after it.

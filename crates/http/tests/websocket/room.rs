@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::rig::memory::{fill, fill_but};
 use crate::rig::websocket::{Client, Got, HANDSHAKE, echo, frame, read_head, text};
 use crate::rig::{Running, in_simulation, on_each, serve, until};
-use plimsoll_http::codec::ws::{CloseCode, Opcode};
+use plimsoll_codec::ws::{CloseCode, Opcode};
 use plimsoll_http::{
     Config, Error, Message, Request, Response, WebSocketConfig, WebSocketEnd, WebSocketHandler, WebSocketRef,
     WebSocketSender,

@@ -13,7 +13,7 @@ use crate::rig::memory::{PAGE_BYTES, held_but_pages, held_bytes};
 use crate::rig::websocket::{Got, close, frame, text};
 use crate::rig::{Running, in_simulation, on_each, serve};
 use client::{BOTH, Listener, Over, assert_closed, open, open_and_say};
-use plimsoll_http::codec::ws::{CloseCode, Opcode};
+use plimsoll_codec::ws::{CloseCode, Opcode};
 use plimsoll_http::{
     Config, Event, Hub, HubConfig, HubHandler, Incoming, MEMBER_BYTES, Member, MemberId, Request, Response,
     WebSocketConfig,
