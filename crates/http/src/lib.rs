@@ -32,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 mod base;
+mod call;
 mod exchange;
 mod face;
 mod h1;
@@ -51,6 +52,8 @@ pub use base::exchange_end::ExchangeEnd;
 pub use base::forwarded::{Network, ParseNetworkError};
 pub use base::misuse::Misuse;
 pub use base::stop::ServerHandle;
+pub use call::incoming::{CallBody, CallPart};
+pub use call::run::Call;
 pub use exchange::guard::ConnectionGuard;
 pub use exchange::head::ResponseHead;
 pub use exchange::into_response::{IntoResponse, ResponseHeaders};
@@ -59,6 +62,7 @@ pub use exchange::trailers::Trailers;
 pub use exchange::tunnel::Tunnel;
 pub use face::access_log::AccessLog;
 pub use face::body::BodyWriter;
+pub use face::call::Callable;
 #[cfg(feature = "json")]
 pub use face::data::json::Json;
 

@@ -14,12 +14,12 @@ use crate::base::forwarded;
 use crate::exchange::handle::ExchangeHandle;
 use crate::exchange::head::ResponseHead;
 use crate::exchange::interim;
+#[cfg(feature = "router")]
+use crate::exchange::paths::Paths;
 use crate::exchange::trailers::Trailers;
 use crate::face::body::BodyWriter;
 use crate::face::upgrade::{self, Upgraded};
 use crate::websocket::{self, WebSocket, WebSocketConfig, WebSocketHandler};
-#[cfg(feature = "router")]
-use crate::worker::paths::Paths;
 use crate::worker::state::WorkerState;
 use crate::{Error, Misuse, Response};
 
@@ -157,7 +157,7 @@ impl Request {
     /// As [`peer_addr`](Self::peer_addr).
     pub fn client_ip(&self) -> Result<IpAddr, Error> {
         let peer = self.peer_addr()?.ip();
-        let trusted = &self.handle.desk().config.forwarded_from;
+        let trusted = &self.handle.config().forwarded_from;
         Ok(forwarded::client(&self.view(), peer, trusted).unwrap_or(peer))
     }
 
@@ -262,7 +262,7 @@ impl Request {
     /// The paths of the server's router.
     #[cfg(feature = "router")]
     pub(crate) fn routes(&self) -> Option<&dyn Paths> {
-        WorkerState::of(&self.handle).routes.get().map(|routes| &**routes)
+        self.handle.port().paths()
     }
 
     /// Says that what follows must be finished even if the client goes away, for as long as the returned value lives.
@@ -314,7 +314,7 @@ impl Request {
     where
         F: Future<Output = ()> + 'static,
     {
-        let worker = WorkerState::of(&self.handle);
+        let worker = WorkerState::of(&self.handle)?;
         self.open_websocket(websocket::accept_task((worker, &worker.websockets), &self.view(), config, run)?)
     }
 
@@ -339,7 +339,7 @@ impl Request {
         config: &WebSocketConfig,
         handler: H,
     ) -> Result<Response, Error> {
-        let worker = WorkerState::of(&self.handle);
+        let worker = WorkerState::of(&self.handle)?;
         self.open_websocket(websocket::accept_handler((worker, &worker.websockets), &self.view(), config, handler)?)
     }
 
@@ -445,7 +445,7 @@ impl Request {
     /// is sent then, and the answer can follow. [`Error::Disconnected`] when the client went away.
     pub async fn inform(&mut self, response: Response) -> Result<(), Error> {
         interim::check(&response)?;
-        if self.rare_mut().interims >= self.handle.desk().config.interim_responses_max {
+        if self.rare_mut().interims >= self.handle.config().interim_responses_max {
             return Err(Error::Misuse(Misuse::TooManyInterims));
         }
         poll_fn(|cx| self.handle.poll_inform(cx, &response)).await?;
