@@ -71,6 +71,11 @@ impl Request {
         (head, slots.as_chunks().0)
     }
 
+    /// Where the fields are, in the head that [`view`](Self::view) shows.
+    pub(crate) fn slots(&self) -> &[[u8; 8]] {
+        self.parts().1
+    }
+
     /// Bytes of the head.
     fn head_bytes(&self) -> usize {
         let padded = self.parts().0;
