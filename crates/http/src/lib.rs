@@ -79,7 +79,9 @@ pub use face::upgrade::Upgraded;
 pub use h1::active::EXCHANGE_BYTES;
 pub use h2::HTTP2_PARKED_BYTES;
 pub use http::{Method, StatusCode, Version, header};
-pub use hub::{Hub, HubConfig, HubHandler, HubStats, Incoming, Member, MemberId, Post, SlowConsumer, Subscription};
+pub use hub::{
+    Hub, HubConfig, HubHandler, HubStats, Incoming, Member, MemberId, Post, Sequences, SlowConsumer, Subscription,
+};
 pub use plimsoll_codec as codec;
 pub use plimsoll_pool::{AdaptiveSize, Class};
 #[cfg(any(feature = "tls-aws-lc", feature = "tls-ring"))]
