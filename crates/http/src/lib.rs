@@ -32,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 mod base;
+mod call;
 mod exchange;
 mod face;
 mod h1;
@@ -52,6 +53,8 @@ pub use base::forwarded::{Network, ParseNetworkError};
 pub use base::handshakes::{HandshakeFailure, HandshakeTotals};
 pub use base::misuse::Misuse;
 pub use base::stop::ServerHandle;
+pub use call::incoming::{CallBody, CallPart};
+pub use call::run::Call;
 pub use exchange::guard::ConnectionGuard;
 pub use exchange::head::ResponseHead;
 pub use exchange::into_response::{IntoResponse, ResponseHeaders};
@@ -60,6 +63,7 @@ pub use exchange::trailers::Trailers;
 pub use exchange::tunnel::Tunnel;
 pub use face::access_log::AccessLog;
 pub use face::body::BodyWriter;
+pub use face::call::Callable;
 #[cfg(feature = "json")]
 pub use face::data::json::Json;
 
@@ -77,7 +81,9 @@ pub use face::upgrade::Upgraded;
 pub use h1::active::EXCHANGE_BYTES;
 pub use h2::HTTP2_PARKED_BYTES;
 pub use http::{Method, StatusCode, Version, header};
-pub use hub::{Hub, HubConfig, HubHandler, HubStats, Incoming, Member, MemberId, Post, SlowConsumer, Subscription};
+pub use hub::{
+    Hub, HubConfig, HubHandler, HubStats, Incoming, Member, MemberId, Post, Sequences, SlowConsumer, Subscription,
+};
 #[doc(inline)]
 pub use plimsoll_codec::h1::{Limits as Http1Limits, LimitsBuilder as Http1LimitsBuilder, RequestView as RequestRef};
 #[doc(inline)]

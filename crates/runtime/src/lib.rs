@@ -91,7 +91,7 @@ pub use resident::Resident;
 pub use runtime::{Report, Runtime, Simulation};
 pub use spawn::{
     RemoteHandle, Spawner, budget, clock, coarse_now, metrics, now, pool, pool_stats, spawn, spawn_blocking, spawn_on,
-    unix_seconds, worker_index, workers, yield_now,
+    try_worker_index, unix_seconds, worker_index, workers, yield_now,
 };
 pub use task::{AbortOnDrop, JoinError, JoinHandle, Spare, Started};
 pub use time::{Interval, Sleep, interval, sleep, sleep_until, timeout};

@@ -67,7 +67,7 @@ pub(super) const CIRCLES_LEFT: [(&str, usize); 0] = [];
 pub(super) const ROOMS_PACKAGE: &str = "crates/http";
 /// Its rooms, the highest first. A room imports from those below it; those of one level do not import each other.
 pub(super) const ROOMS: [&[&str]; 7] =
-    [&["face"], &["worker"], &["hub"], &["h1", "h2", "websocket"], &["exchange"], &["memory"], &["base"]];
+    [&["face"], &["worker"], &["hub"], &["h1", "h2", "websocket", "call"], &["exchange"], &["memory"], &["base"]];
 /// Imports that run up or across still: from which room, to which, and how many. They may only get fewer.
 pub(super) const UP_LEFT: [(&str, &str, usize); 0] = [];
 

@@ -11,6 +11,7 @@
 //! | [`counters`] | what a server has done |
 //! | [`exchange_end`] | what was begun ends once, for one reason, which is counted |
 //! | [`handshakes`] | how handshakes of TLS end, and how many have |
+//! | [`known_peers`] | addresses of peers that were asked for before |
 //! | [`misuse`] | how a handler may use a call when that makes no sense |
 //! | [`peers`] | what is known of a peer beside its socket, and how many connections an address has |
 //! | [`preface`] | whether a connection begins as one of HTTP/2 |
@@ -28,6 +29,7 @@ pub(crate) mod error;
 pub(crate) mod exchange_end;
 pub(crate) mod forwarded;
 pub(crate) mod handshakes;
+pub(crate) mod known_peers;
 pub(crate) mod misuse;
 pub(crate) mod peers;
 pub(crate) mod preface;

@@ -22,22 +22,23 @@ impl ExchangeHandle {
     ///
     /// [`Error::OverBudget`] when it did not come in time.
     pub(crate) async fn await_buffer(&self, bytes: usize, want: Priority) -> Result<Lease, Error> {
-        let worker = self.desk();
         let smaller = LESS_BYTES.into_iter().filter(|less| *less < bytes);
         let mut least = bytes;
         for size in [bytes].into_iter().chain(smaller) {
-            if let Ok(lease) = worker.pool.try_acquire(size, Kind::Buffers) {
+            if let Ok(lease) = self.pool().try_acquire(size, Kind::Buffers) {
                 return Ok(lease);
             }
             least = size;
         }
-        let _waits = Waits::begin(worker);
+        let _waits = self.desk().map(Waits::begin);
         let reserve = admission().reserve(Footprint::new().out(least), want, self.host());
-        let granted = reserve.deadline((now() + worker.config.memory_timeout).as_nanos()).await;
+        let granted = reserve.deadline((now() + self.config().memory_timeout).as_nanos()).await;
         match granted.map(|mut permit| permit.take(least)) {
             Ok(Some(lease)) => Ok(lease),
             _ => {
-                worker.shed_for_room(Shed::Output);
+                if let Some(desk) = self.desk() {
+                    desk.shed_for_room(Shed::Output);
+                }
                 Err(OverBudget::new(least as u64).into())
             }
         }

@@ -203,7 +203,7 @@ impl IntoResponse for Error {
             Self::UpgradeRequired(protocol) => {
                 return Response::from(Failure::from(StatusCode::UPGRADE_REQUIRED)).header("Upgrade", protocol);
             }
-            Self::Unsupported(_) => StatusCode::NOT_IMPLEMENTED.into(),
+            Self::Unsupported(_) => return (StatusCode::NOT_IMPLEMENTED, format!("{self}\n")).into_response(),
             Self::Disconnected => StatusCode::BAD_REQUEST.into(),
             Self::TimedOut => StatusCode::REQUEST_TIMEOUT.into(),
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE.into(),

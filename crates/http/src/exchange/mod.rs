@@ -8,6 +8,7 @@
 //! | [`kept_head`] | a request's head in one lease |
 //! | [`response`] | what a handler answers, and the body of that |
 //! | [`into_response`] | what a handler may return instead |
+//! | `paths` | what the paths of routes are asked for |
 //! | [`head`] | callbacks that see a head before it is encoded |
 //! | [`interim`] | what an informational response may be |
 //! | [`buffer`] | buffers that a handler waits for, to fill them for its answer |
@@ -38,6 +39,8 @@ pub(crate) mod line;
 pub(crate) mod min_rate;
 pub(crate) mod misbehaviour;
 pub(crate) mod output;
+#[cfg(feature = "router")]
+pub(crate) mod paths;
 pub(crate) mod response;
 pub(crate) mod source;
 pub(crate) mod trailers;

@@ -4,6 +4,7 @@ use ::core::fmt;
 
 use bytes::Bytes;
 use http::StatusCode;
+use http::header::{HeaderName, HeaderValue};
 use plimsoll_codec::h1::{self, BodyLength, Fields, Full, Sink};
 use plimsoll_pool::{PoolBox, TieredBuf};
 use plimsoll_runtime::{Lease, OverBudget, Pool};
@@ -289,6 +290,43 @@ impl Response {
             return Ok(());
         }
         self.push_field(name, value.as_ref())
+    }
+
+    /// The same for a field of the `http` crate, whose types say already that it is one: of it only the name is looked
+    /// at, which must not be one of the server's own.
+    ///
+    /// ```
+    /// use http::header::{CONTENT_LENGTH, HeaderValue, LOCATION};
+    /// use plimsoll_http::{Response, StatusCode};
+    ///
+    /// let mut response = Response::new(StatusCode::FOUND);
+    /// response.push_http_header(&LOCATION, &HeaderValue::from_static("/there"))?;
+    /// assert!(response.push_http_header(&CONTENT_LENGTH, &HeaderValue::from_static("7")).is_err());
+    /// assert_eq!(response.header_value("location"), Some(&b"/there"[..]));
+    /// # Ok::<(), plimsoll_http::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`try_header`](Self::try_header).
+    pub fn push_http_header(&mut self, name: &HeaderName, value: &HeaderValue) -> Result<(), Error> {
+        let (name, value) = (name.as_str(), value.as_bytes());
+        if self.kind == Kind::Whole
+            && !h1::is_reserved_field(name.as_bytes())
+            && let Some(line) = self.fields.extend_in_place(h1::field_len(name, value))
+        {
+            debug_assert!(h1::check_field(name.as_bytes(), value).is_ok(), "what the `http` crate takes");
+            let (before, after) = line.split_at_mut(name.len());
+            before.copy_from_slice(name.as_bytes());
+            let (colon, after) = after.split_at_mut(b": ".len());
+            colon.copy_from_slice(b": ");
+            let (text, end) = after.split_at_mut(value.len());
+            text.copy_from_slice(value);
+            end.copy_from_slice(b"\r\n");
+            return Ok(());
+        }
+        // It is refused, or there is no room for it here.
+        self.push_field(name, value)
     }
 
     /// The same, also for one that was refused: what layers add to every head.

@@ -6,6 +6,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | [`server`] | bind, configure, serve |
+//! | [`call`] | handlers and routes that a program calls itself |
 //! | [`serve`] | what a server can be given: a handler, or routes |
 //! | [`router`] | routes by method and path |
 //! | [`request`] | the request of a handler, and what can be done with it |
@@ -25,6 +26,7 @@
 
 pub(crate) mod access_log;
 pub(crate) mod body;
+pub(crate) mod call;
 pub(crate) mod collect;
 pub(crate) mod convert;
 #[cfg(feature = "serde")]

@@ -14,12 +14,12 @@ use crate::base::forwarded;
 use crate::exchange::handle::ExchangeHandle;
 use crate::exchange::head::ResponseHead;
 use crate::exchange::interim;
+#[cfg(feature = "router")]
+use crate::exchange::paths::Paths;
 use crate::exchange::trailers::Trailers;
 use crate::face::body::BodyWriter;
 use crate::face::upgrade::{self, Upgraded};
 use crate::websocket::{self, WebSocket, WebSocketConfig, WebSocketHandler};
-#[cfg(feature = "router")]
-use crate::worker::paths::Paths;
 use crate::worker::state::WorkerState;
 use crate::{Error, Misuse, Response};
 
@@ -66,6 +66,11 @@ impl Request {
     fn parts(&self) -> (&[u8], &[[u8; 8]]) {
         let (head, slots) = self.head.split_at(self.head.len() - 8 * usize::from(self.parsed.fields));
         (head, slots.as_chunks().0)
+    }
+
+    /// Where the fields are, in the head that [`view`](Self::view) shows.
+    pub(crate) fn slots(&self) -> &[[u8; 8]] {
+        self.parts().1
     }
 
     /// Bytes of the head.
@@ -154,7 +159,7 @@ impl Request {
     /// As [`peer_addr`](Self::peer_addr).
     pub fn client_ip(&self) -> Result<IpAddr, Error> {
         let peer = self.peer_addr()?.ip();
-        let trusted = &self.handle.desk().config.forwarded_from;
+        let trusted = &self.handle.config().forwarded_from;
         Ok(forwarded::client(&self.view(), peer, trusted).unwrap_or(peer))
     }
 
@@ -259,7 +264,7 @@ impl Request {
     /// The paths of the server's router.
     #[cfg(feature = "router")]
     pub(crate) fn routes(&self) -> Option<&dyn Paths> {
-        WorkerState::of(&self.handle).routes.get().map(|routes| &**routes)
+        self.handle.port().paths()
     }
 
     /// Says that what follows must be finished even if the client goes away, for as long as the returned value lives.
@@ -311,7 +316,7 @@ impl Request {
     where
         F: Future<Output = ()> + 'static,
     {
-        let worker = WorkerState::of(&self.handle);
+        let worker = WorkerState::of(&self.handle)?;
         self.open_websocket(websocket::accept_task((worker, &worker.websockets), &self.view(), config, run)?)
     }
 
@@ -336,7 +341,7 @@ impl Request {
         config: &WebSocketConfig,
         handler: H,
     ) -> Result<Response, Error> {
-        let worker = WorkerState::of(&self.handle);
+        let worker = WorkerState::of(&self.handle)?;
         self.open_websocket(websocket::accept_handler((worker, &worker.websockets), &self.view(), config, handler)?)
     }
 
@@ -442,7 +447,7 @@ impl Request {
     /// is sent then, and the answer can follow. [`Error::Disconnected`] when the client went away.
     pub async fn inform(&mut self, response: Response) -> Result<(), Error> {
         interim::check(&response)?;
-        if self.rare_mut().interims >= self.handle.desk().config.interim_responses_max {
+        if self.rare_mut().interims >= self.handle.config().interim_responses_max {
             return Err(Error::Misuse(Misuse::TooManyInterims));
         }
         poll_fn(|cx| self.handle.poll_inform(cx, &response)).await?;

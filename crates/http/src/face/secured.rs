@@ -20,7 +20,7 @@ impl Request {
     /// }
     /// ```
     pub fn tls(&self) -> Option<TlsInfo> {
-        let worker = WorkerState::of(self.handle());
+        let worker = WorkerState::of(self.handle()).ok()?;
         let table = worker.table.borrow();
         table.transport(self.handle().id.key()).and_then(TlsInfo::of_transport)
     }

@@ -9,7 +9,6 @@
 //! | [`connection`] | what is kept of a connection: parked, worked on, lingering |
 //! | [`state`] | what the engine and its handlers share: the table, and what is written to it |
 //! | [`exchanges`] | how a handler's calls reach its exchange |
-//! | `paths` | what the paths of routes are asked for |
 //! | [`service`] | what answers requests, for the engine |
 //! | [`request_queue`] | which requests begin in a turn, which wait for the next, which hear that there are too many |
 //! | [`handshakes`] | handshakes of TLS: how many, for how long, and whose turn it is |
@@ -41,8 +40,6 @@ pub(crate) mod handshake_steps;
 pub(crate) mod handshakes;
 pub(crate) mod http1;
 pub(crate) mod http2;
-#[cfg(feature = "router")]
-pub(crate) mod paths;
 pub(crate) mod plan;
 pub(crate) mod pressure;
 pub(crate) mod recall;

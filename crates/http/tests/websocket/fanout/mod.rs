@@ -125,6 +125,10 @@ fn taps_carry_what_was_published_here_and_nothing_else() {
         }
         let first = taps[0].recv().await.expect("not slow");
         assert_eq!((first.as_text(), taps[0].take_missed()), (Some("near 4"), 2));
+        // Three came before: two texts and the bytes.
+        assert_eq!((taps[0].position(), taps[0].take_missed()), (3 + 2 + 1, 0));
+        taps[0].recv().await.expect("not slow");
+        assert_eq!(taps[0].position(), 7);
         Ok(())
     });
 }
