@@ -159,7 +159,23 @@ impl ResolvesServerCert for ByName {
 
 #[cfg(test)]
 mod tests {
-    use super::{covers, is_successful_ocsp};
+    use core::time::Duration;
+
+    use rustls::pki_types::{CertificateDer, UnixTime};
+
+    use super::{covers, expired_since, is_successful_ocsp};
+
+    #[test]
+    fn it_is_known_since_when_a_certificate_has_expired() {
+        let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).expect("a name");
+        params.not_after = rcgen::date_time_ymd(2021, 3, 4);
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let der = CertificateDer::from(params.self_signed(&key).expect("it is signed"));
+        let end = 1_614_816_000;
+        let at = |seconds| expired_since(&der, UnixTime::since_unix_epoch(Duration::from_secs(seconds)));
+        assert_eq!(at(end - 1), None);
+        assert_eq!(at(end + 86_400).map(|since| since.as_secs()), Some(end));
+    }
 
     #[test]
     fn an_ocsp_response_is_whole_and_says_something() {

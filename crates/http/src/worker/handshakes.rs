@@ -44,7 +44,7 @@ const PLACES_AT_ONCE: usize = 64;
 /// Of a worker's share of the line, this part at most is for handshakes in progress,
 const PART_OF_SHARE: u64 = 8;
 /// each of which may come to hold so much.
-const HANDSHAKE_BYTES: u64 = 24 * 1_024;
+pub(super) const HANDSHAKE_BYTES: u64 = 24 * 1_024;
 /// More of a worker are in progress only where that is asked for.
 const IN_PROGRESS_CEILING: u64 = 4_096;
 /// One that has waited for its client for so long gives way when others cannot begin.

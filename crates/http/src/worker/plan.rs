@@ -84,8 +84,9 @@ pub fn plan(runtime: &Runtime, handler_bytes: usize) -> Plan {
 fn with_tls(plan: Plan, workers: u64, share: u64) -> Plan {
     use plimsoll_tls::{HANDSHAKE_BYTES_MAX, PARKED_BYTES_MAX, SESSION_BYTES};
 
-    use crate::worker::handshakes::Handshakes;
+    use crate::worker::handshakes::{HANDSHAKE_BYTES, Handshakes};
 
+    const { assert!(HANDSHAKE_BYTES == HANDSHAKE_BYTES_MAX, "as many are in progress as fit") };
     let in_progress_max = Handshakes::in_progress_max(&Config::default(), share);
     let lists = Handshakes::bytes(in_progress_max) + Table::<Connection>::QUEUE_BYTES as u64;
     let carrier = class_bytes(Table::<Connection>::CARRIED_BYTES) + SESSION_BYTES as u64;

@@ -115,11 +115,12 @@ fn requests_pipelines_and_upgrades_are_answered() {
         client.send_static(b"GET /tls HTTP/1.1\r\nHost: h\r\n\r\nGET /two HTTP/1.1\r\nHost: h\r\n\r\n").await?;
         let both = read(&mut client, b"/two").await?;
         assert!(both.contains("Some(Tls13)") && both.matches("HTTP/1.1 200 OK").count() == 2, "{both}");
-        let body = "y".repeat(100_000);
+        // More than a lease takes.
+        let body = "y".repeat(2_000_000);
         client
-            .send_bytes(format!("POST /count HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n{body}").as_bytes())
+            .send_bytes(format!("POST /count HTTP/1.1\r\nHost: h\r\nContent-Length: 2000000\r\n\r\n{body}").as_bytes())
             .await?;
-        assert!(read(&mut client, b"100000").await?.starts_with("HTTP/1.1 200 "));
+        assert!(read(&mut client, b"2000000").await?.starts_with("HTTP/1.1 200 "));
         client
             .send_static(b"GET /up HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: echo/1\r\n\r\nearly")
             .await?;

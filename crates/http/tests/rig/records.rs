@@ -151,7 +151,10 @@ async fn carry(client: TcpStream, server: SocketAddr) -> Result<()> {
 }
 
 /// Ready when both are, or one has failed.
-async fn both<A, B>(one: impl Future<Output = Result<A>>, other: impl Future<Output = Result<B>>) -> Result<()> {
+pub(crate) async fn both<A, B>(
+    one: impl Future<Output = Result<A>>,
+    other: impl Future<Output = Result<B>>,
+) -> Result<()> {
     let (mut one, mut other) = (pin!(one), pin!(other));
     let (mut first, mut second) = (None, None);
     poll_fn(|cx| {

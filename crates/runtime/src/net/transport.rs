@@ -20,6 +20,9 @@ use plimsoll_reactor::Errno;
 /// Plaintext that is sealed at a time, in bytes, at most.
 pub const SEALED_BYTES_MAX: usize = 16 * 1024;
 
+/// Records that are opened at a time, in bytes: with one that was kept, the plaintext fits into a lease.
+const OPENED_BYTES_MAX: usize = 96 * 1024;
+
 /// Bytes that the end of what we send takes at most.
 pub const END_BYTES_MAX: usize = 128;
 
@@ -152,8 +155,11 @@ impl OpenError {
 /// back.
 pub(super) struct Carrier {
     pub(super) transport: Box<dyn Transport>,
-    /// Plaintext that nobody has taken yet.
+    /// Plaintext that nobody has taken yet,
     pub(super) opened: Option<Lease>,
+    /// and what is behind that: what was received at once, with what was kept of a record, may be more than a lease
+    /// takes.
+    later: Option<Lease>,
     /// The transport's box.
     _charge: Charge,
 }
@@ -164,13 +170,13 @@ impl Carrier {
     /// [`OverBudget`] without room for the transport.
     pub(super) fn new(pool: &Pool, transport: Box<dyn Transport>) -> Result<Self, OverBudget> {
         let _charge = pool.charge(Kind::Slots, size_of_val(&*transport) as u64)?;
-        Ok(Self { transport, opened: None, _charge })
+        Ok(Self { transport, opened: None, later: None, _charge })
     }
 
     /// Opens what has come in a lease, and keeps the plaintext.
     pub(super) fn open(&mut self, pool: &Pool, mut records: Lease) -> Result<(), OpenError> {
         debug_assert!(!self.has_opened(), "taken before more is received");
-        self.opened = match self.transport.open(pool, records.as_mut_slice())? {
+        self.opened = match self.open_first(pool, records.as_mut_slice())? {
             Plaintext::InPlace(0) => None,
             Plaintext::InPlace(len) => {
                 records.truncate(len);
@@ -178,7 +184,48 @@ impl Carrier {
             }
             Plaintext::Lease(lease) => Some(lease),
         };
+        if !self.has_opened() {
+            self.opened = self.later.take();
+        }
         Ok(())
+    }
+
+    /// Opens what has come. What is not in the plaintext that it gives is kept.
+    pub(super) fn open_first(&mut self, pool: &Pool, records: &mut [u8]) -> Result<Plaintext, OpenError> {
+        let (first, rest) = records.split_at_mut(records.len().min(OPENED_BYTES_MAX));
+        let opened = self.transport.open(pool, first)?;
+        if !rest.is_empty() {
+            debug_assert!(rest.len() <= OPENED_BYTES_MAX && self.later.is_none(), "a lease at a time");
+            self.later = match self.transport.open(pool, rest)? {
+                Plaintext::InPlace(0) => None,
+                Plaintext::InPlace(len) => Some(pool.try_copy(&rest[..len], Kind::Buffers)?),
+                Plaintext::Lease(lease) => Some(lease),
+            };
+        }
+        Ok(opened)
+    }
+
+    /// The next plaintext.
+    pub(super) fn take_opened(&mut self) -> Option<Lease> {
+        let opened = self.opened.take();
+        self.opened = self.later.take();
+        opened
+    }
+
+    /// What was kept by [`open_first`](Self::open_first),
+    pub(super) fn take_later(&mut self) -> Option<Lease> {
+        self.later.take()
+    }
+
+    /// which is next when what that gave is taken now.
+    pub(super) fn keep_later(&mut self) {
+        debug_assert!(!self.has_opened(), "taken before more is received");
+        self.opened = self.later.take();
+    }
+
+    /// What was opened is nobody's.
+    pub(super) fn drop_opened(&mut self) {
+        (self.opened, self.later) = (None, None);
     }
 
     pub(super) fn has_opened(&self) -> bool {

@@ -112,7 +112,7 @@ impl Handle {
 pub(super) fn poll_recv(handle: &Handle, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>>> {
     loop {
         let (opened, stage) =
-            handle.carried(|carried| (carried.carrier.opened.take(), carried.carrier.transport.stage()));
+            handle.carried(|carried| (carried.carrier.take_opened(), carried.carrier.transport.stage()));
         if let Some(opened) = opened.filter(|opened| !opened.is_empty()) {
             return Poll::Ready(Ok(Some(opened)));
         }
@@ -129,7 +129,7 @@ pub(super) fn poll_recv_once(handle: &Handle, cx: &mut Context<'_>) -> Poll<Resu
     match received {
         Some(records) if handle.is_carried() => {
             open(handle, records)?;
-            Poll::Ready(Ok(handle.carried(|carried| carried.carrier.opened.take())))
+            Poll::Ready(Ok(handle.carried(|carried| carried.carrier.take_opened())))
         }
         received => Poll::Ready(Ok(received)),
     }

@@ -122,7 +122,7 @@ impl<C: Default> Table<C> {
     /// Bytes have come.
     fn open(&mut self, key: Key, mut bytes: Bytes) -> Option<Event> {
         let pool = self.worker.pool.clone();
-        let opened = match self.carried(key).carrier.transport.open(&pool, bytes.as_mut_slice()) {
+        let opened = match self.carried(key).carrier.open_first(&pool, bytes.as_mut_slice()) {
             Ok(opened) => opened,
             Err(error) => {
                 self.send_last_words(key);
@@ -133,6 +133,16 @@ impl<C: Default> Table<C> {
             return Some(Event::Failed(key, Errno::NOBUFS));
         }
         self.note_partial(key, !matches!(opened, Plaintext::InPlace(0)));
+        let opened = match opened {
+            // What came first had none.
+            Plaintext::InPlace(0) => {
+                self.carried(key).carrier.take_later().map_or(Plaintext::InPlace(0), Plaintext::Lease)
+            }
+            opened => {
+                self.carried(key).carrier.keep_later();
+                opened
+            }
+        };
         match opened {
             Plaintext::InPlace(0) if self.carried(key).carrier.is_readable() => Some(Event::Ended(key)),
             // A record is not whole: it is waited for as before.
@@ -288,7 +298,7 @@ impl<C: Default> Table<C> {
             // It may have been closed, or waits for something else by now.
             let Some(entry) = self.entries.get_mut(key) else { continue };
             let event = match (entry.inbound, entry.state.carried()) {
-                (Inbound::ReceiveOpened, Some(carried)) => match carried.carrier.opened.take() {
+                (Inbound::ReceiveOpened, Some(carried)) => match carried.carrier.take_opened() {
                     Some(opened) if !opened.is_empty() => Event::Received(key, Bytes::Owned(opened)),
                     _ => Event::Ended(key),
                 },
@@ -347,7 +357,7 @@ impl<C: Default> Table<C> {
             taken += part;
         }
         if opened.is_empty() {
-            self.drop_opened(key);
+            let _empty = self.carried(key).carrier.take_opened();
         }
         Ok(taken)
     }
@@ -365,6 +375,6 @@ impl<C: Default> Table<C> {
     }
 
     pub(super) fn drop_opened(&mut self, key: Key) {
-        self.carried(key).carrier.opened = None;
+        self.carried(key).carrier.drop_opened();
     }
 }
