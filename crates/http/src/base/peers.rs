@@ -260,3 +260,6 @@ impl Drop for Peers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
