@@ -275,3 +275,6 @@ impl Drop for Peers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

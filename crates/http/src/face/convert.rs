@@ -112,3 +112,16 @@ fn uri(view: &RequestRef<'_>, copy: &Bytes) -> Result<Uri, http::Error> {
     }
     Ok(Uri::from_parts(parts)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::copied;
+
+    #[test]
+    fn a_copy_is_all_of_a_head_whatever_its_length() {
+        let head: Vec<u8> = (0..=255).cycle().take(600).collect();
+        for len in [0, 1, 128, 129, 256, 257, 512, 513, 600] {
+            assert_eq!(copied(&head[..len]), &head[..len]);
+        }
+    }
+}

@@ -96,6 +96,28 @@ fn a_code_and_its_reason_follow_a_long_message() {
     });
 }
 
+#[test]
+fn a_reason_that_is_too_long_is_cut_between_characters() {
+    in_simulation("a long reason", async || {
+        // The last byte that fits is the first of a character.
+        let reason = "ö".repeat(100);
+        let running = serve(Config::default(), move |request: Request| {
+            let reason = reason.clone();
+            let response = request.upgrade_websocket(&WebSocketConfig::default(), |socket| async move {
+                let closed = socket.close(CloseCode(4_321), &reason).await;
+                assert!(closed.is_ok(), "{closed:?}");
+            });
+            core::future::ready(response)
+        })?;
+        let mut client = Client::open(running.address, "/").await?;
+        let (_, close) = read_all(&mut client).await?;
+        let close = close.map(|(code, reason)| (code, String::from_utf8(reason).expect("whole characters")));
+        assert_eq!(close, Some((CloseCode(4_321), "ö".repeat(61))));
+        drop(client);
+        running.stop().await
+    });
+}
+
 /// A message in a second, of so many bytes, by a task.
 fn late(bytes: usize) -> impl Fn(Request) -> core::future::Ready<core::result::Result<Response, Error>> + Clone + Send {
     move |request| {
