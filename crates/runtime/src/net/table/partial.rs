@@ -52,8 +52,8 @@ impl<C: Default> Table<C> {
                 carried.partial = Some(PartialRecord { since: Some(now), within: None, owners: None });
                 self.partials.push_back(key);
             }
-            // A time that begins anew is seen when the earlier one is over. What is waited for, and so for how long, may
-            // be something else behind a record that was whole.
+            // A time that begins anew is seen when the earlier one is over. What is waited for, and so for how long,
+            // may be something else behind a record that was whole.
             Some(partial) if is_partial && (has_plaintext || partial.since.is_none()) => {
                 if partial.since.replace(now).is_none() {
                     self.partials.push_back(key);
