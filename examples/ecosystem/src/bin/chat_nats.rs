@@ -63,9 +63,8 @@ async fn carry_out(nats: Client, mut tap: Subscription, counts: Arc<Counts>) -> 
 
 /// A message: of which process, its number, and what was said.
 fn parsed(payload: &[u8]) -> Option<(&str, u64, &str)> {
-    let (name, rest) = str::from_utf8(payload).ok()?.split_once(' ')?;
-    let (number, text) = rest.split_once(' ')?;
-    Some((name, number.parse().ok()?, text))
+    let mut parts = str::from_utf8(payload).ok()?.splitn(3, ' ');
+    Some((parts.next()?, parts.next()?.parse().ok()?, parts.next()?))
 }
 
 /// Brings in what others publish. What is not newer than the last of its process was here before.
