@@ -7,63 +7,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use plimsoll_pool::{OverBudget, Pool};
 use plimsoll_runtime::net::transport::{MakeTransport, Transport};
-use rustls::crypto::CryptoProvider;
 use rustls::server::{NoServerSessionStorage, ProducesTickets, UnbufferedServerConnection, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 
 use crate::certificates::{ByName, certificates, certified, read};
 use crate::error::TlsError;
+use crate::provider::Provider;
 use crate::session::Session;
-
-/// A version of TLS. Older ones are not spoken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Version {
-    /// RFC 5246.
-    Tls12,
-    /// RFC 8446.
-    Tls13,
-}
-
-/// Whose cryptography is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Provider {
-    /// That of AWS-LC.
-    #[cfg(feature = "aws-lc")]
-    AwsLc,
-    /// That of ring.
-    #[cfg(feature = "ring")]
-    Ring,
-}
-
-impl Default for Provider {
-    /// AWS-LC where its feature is on.
-    fn default() -> Self {
-        #[cfg(feature = "aws-lc")]
-        return Self::AwsLc;
-        #[cfg(not(feature = "aws-lc"))]
-        return Self::Ring;
-    }
-}
-
-/// Makes what encrypts tickets, with keys that change by themselves.
-type NewTicketer = fn() -> Result<Arc<dyn ProducesTickets>, rustls::Error>;
-
-impl Provider {
-    fn parts(self) -> (CryptoProvider, NewTicketer) {
-        match self {
-            #[cfg(feature = "aws-lc")]
-            Self::AwsLc => (rustls::crypto::aws_lc_rs::default_provider(), rustls::crypto::aws_lc_rs::Ticketer::new),
-            #[cfg(feature = "ring")]
-            Self::Ring => (rustls::crypto::ring::default_provider(), rustls::crypto::ring::Ticketer::new),
-        }
-    }
-
-    pub(crate) fn provider(self) -> CryptoProvider {
-        self.parts().0
-    }
-}
+use crate::version::Version;
 
 pub(crate) fn versions(min: Version, max: Version) -> Result<&'static [&'static SupportedProtocolVersion], TlsError> {
     static BOTH: [&SupportedProtocolVersion; 2] = [&rustls::version::TLS13, &rustls::version::TLS12];
@@ -117,6 +68,8 @@ pub struct TlsConfigBuilder {
     max: Version,
     alpn: Vec<Vec<u8>>,
     keys_are_logged: bool,
+    #[cfg(feature = "aws-lc")]
+    is_compact: bool,
 }
 
 impl fmt::Debug for TlsConfigBuilder {
@@ -191,6 +144,28 @@ impl TlsConfigBuilder {
         self
     }
 
+    /// Whether a session of TLS 1.3 is a few bytes between its records: some 370 for a parked connection of a server,
+    /// in place of some 4,000. Its record layer is this crate's then, and keys are expanded for each use. Sessions of
+    /// TLS 1.2 stay as they are, and so do all with the cryptography of ring, which does not wipe expanded keys. It is
+    /// off unless this is called. `docs/tls.md` says who does what.
+    ///
+    /// ```no_run
+    /// # fn configure() -> Result<plimsoll_tls::TlsConfig, plimsoll_tls::TlsError> {
+    /// plimsoll_tls::TlsConfig::builder().certificate_files("chain.pem", "key.pem").compact(true).build()
+    /// # }
+    /// ```
+    #[cfg(feature = "aws-lc")]
+    pub fn compact(mut self, is_compact: bool) -> Self {
+        self.is_compact = is_compact;
+        self
+    }
+
+    /// Whether sessions become compact.
+    #[cfg(feature = "aws-lc")]
+    fn becomes_compact(&self) -> bool {
+        self.is_compact && self.provider == Provider::AwsLc
+    }
+
     /// Reads and checks everything.
     ///
     /// # Errors
@@ -239,6 +214,11 @@ impl TlsConfigBuilder {
         if self.keys_are_logged {
             config.key_log = Arc::new(rustls::KeyLogFile::new());
         }
+        #[cfg(feature = "aws-lc")]
+        if self.becomes_compact() {
+            config.enable_secret_extraction = true;
+            config.key_log = Arc::new(crate::compact::SecretsCaught(config.key_log));
+        }
         Ok(config)
     }
 }
@@ -285,6 +265,8 @@ impl TlsConfig {
             max: Version::Tls13,
             alpn: vec![b"h2".to_vec(), b"http/1.1".to_vec()],
             keys_are_logged: false,
+            #[cfg(feature = "aws-lc")]
+            is_compact: false,
         }
     }
 
@@ -316,6 +298,10 @@ impl TlsConfig {
         let config = Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner));
         // It fails for settings that `build` does not let through.
         let machine = UnbufferedServerConnection::new(config).map_err(|_| OverBudget::new(0))?;
+        #[cfg(feature = "aws-lc")]
+        if self.0.settings.becomes_compact() {
+            return Session::new(pool, crate::compact::Becoming::new(machine), false);
+        }
         Session::new(pool, machine, false)
     }
 

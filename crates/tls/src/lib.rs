@@ -22,17 +22,27 @@
 compile_error!("TLS needs cryptography: the feature `aws-lc` or `ring`");
 
 mod certificates;
+#[cfg(feature = "aws-lc")]
+mod compact;
 mod config;
 mod error;
 mod info;
 mod machine;
 mod pem;
+mod provider;
 mod records;
 mod session;
 mod streams;
+mod version;
 
-pub use config::{Provider, TlsConfig, TlsConfigBuilder, Version};
+#[cfg(feature = "aws-lc")]
+#[doc(hidden)]
+pub use compact::nonces;
+pub use config::{TlsConfig, TlsConfigBuilder};
 pub use error::TlsError;
 pub use info::TlsInfo;
-pub use session::{HANDSHAKE_BYTES_MAX, PARKED_BYTES_MAX};
+pub use machine::PARKED_BYTES_MAX;
+pub use provider::Provider;
+pub use session::HANDSHAKE_BYTES_MAX;
 pub use streams::{Acceptor, Connector, ConnectorBuilder, info};
+pub use version::Version;

@@ -14,8 +14,13 @@
 //! the last that is sent.
 #![forbid(unsafe_code)]
 
+use core::any::Any;
+use core::ops::DerefMut;
+
 use plimsoll_pool::{Charge, Kind, Lease, OverBudget, Pool};
-use plimsoll_runtime::net::transport::{END_BYTES_MAX, OpenError, Plaintext, Stage, Transport};
+use plimsoll_runtime::net::transport::{
+    Attached, END_BYTES_MAX, OpenError, Pack, PackedBytes, Plaintext, Stage, Transport,
+};
 
 use crate::info::TlsInfo;
 use crate::machine::{Failure, Machine, Out};
@@ -24,8 +29,6 @@ use crate::records::{self, Front, HEADER_BYTES};
 /// What rustls holds for a session at most, on the C heap, from its first byte to the end of its handshake: up to
 /// 7 KiB, and the peer's certificates. Tests count it for each provider and version.
 pub const HANDSHAKE_BYTES_MAX: u64 = 24 * 1024;
-/// What rustls holds for a session at most from then on, but for the peer's certificates.
-pub const PARKED_BYTES_MAX: u64 = 4 * 1024;
 /// A message of a handshake, such as a `ClientHello` or a client's certificates, with its records.
 const HANDSHAKE_MESSAGE_BYTES_MAX: usize = 16 * 1024 + 512;
 
@@ -34,12 +37,26 @@ const NOT_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nConte
     Content-Length: 45\r\n\r\nThis port speaks TLS: ask for https, not http";
 
 /// One end of a session, with the bytes that it keeps.
-pub(crate) struct Session {
-    machine: Box<dyn Machine>,
+pub(crate) struct Session<M = Box<dyn Machine>> {
+    machine: M,
     kept: Option<Kept>,
     output: Option<Lease>,
     course: Course,
-    charge: Charge,
+    /// What the machine holds beside itself.
+    charge: Option<Charge>,
+}
+
+/// What a session keeps, without its machine.
+pub(crate) struct Waiting {
+    kept: Option<Kept>,
+    output: Option<Lease>,
+    course: Course,
+}
+
+impl Waiting {
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.kept.is_none() && self.output.is_none() && self.course == Course::Open
+    }
 }
 
 /// Bytes at whose front `whole` bytes are records that rustls has seen and is not done with.
@@ -67,7 +84,8 @@ impl Session {
     /// [`OverBudget`] without room for what it may come to hold, and an alert's cause.
     pub(crate) fn new(pool: &Pool, machine: impl Machine + 'static, begins: bool) -> Result<Self, OverBudget> {
         let charge = pool.charge(Kind::Codec, HANDSHAKE_BYTES_MAX)?;
-        let mut session = Self { machine: Box::new(machine), kept: None, output: None, course: Course::New, charge };
+        let machine = Box::new(machine);
+        let mut session = Self { machine, kept: None, output: None, course: Course::New, charge: Some(charge) };
         if begins {
             session.course = Course::Handshake;
             // A client that cannot say anything fails with the first thing that it is told.
@@ -75,9 +93,20 @@ impl Session {
         }
         Ok(session)
     }
+}
 
-    pub(crate) fn info(&self) -> TlsInfo {
-        TlsInfo::of(self.machine.common())
+impl<M: DerefMut<Target: Machine>> Session<M> {
+    /// One that is open, and keeps nothing.
+    pub(crate) fn again(machine: M) -> Self {
+        Self::unpacked(machine, Waiting { kept: None, output: None, course: Course::Open })
+    }
+
+    pub(crate) fn unpacked(machine: M, Waiting { kept, output, course }: Waiting) -> Self {
+        Self { machine, kept, output, course, charge: None }
+    }
+
+    pub(crate) fn into_waiting(self) -> Waiting {
+        Waiting { kept: self.kept, output: self.output, course: self.course }
     }
 
     /// Gives whole records to rustls. How many bytes it is done with, and the plaintext.
@@ -102,7 +131,7 @@ impl Session {
         if out.has_ended {
             self.course = Course::Ended;
         } else if matches!(self.course, Course::New | Course::Handshake) {
-            let is_handshaking = self.machine.common().is_handshaking();
+            let is_handshaking = self.machine.is_handshaking();
             self.course = if is_handshaking { Course::Handshake } else { Course::Open };
             if !is_handshaking {
                 self.settle();
@@ -113,9 +142,10 @@ impl Session {
 
     /// The handshake is over: what it held is given back.
     fn settle(&mut self) {
-        let certificates = self.machine.common().peer_certificates().unwrap_or_default();
-        let chain: usize = certificates.iter().map(|one| one.len() + size_of_val(one)).sum();
-        self.charge.shrink_to(PARKED_BYTES_MAX + chain as u64);
+        let held_bytes = self.machine.held_bytes();
+        if let Some(charge) = &mut self.charge {
+            charge.shrink_to(held_bytes);
+        }
     }
 
     /// Keeps bytes of which the first `whole` are records.
@@ -183,7 +213,7 @@ impl Session {
         OpenError::Malformed
     }
 
-    fn parts(&mut self) -> (&mut dyn Machine, &mut [u8]) {
+    fn parts(&mut self) -> (&mut M::Target, &mut [u8]) {
         let kept = self.kept.as_mut().map(|kept| &mut kept.lease.as_mut_slice()[..kept.whole]);
         (&mut *self.machine, kept.unwrap_or_default())
     }
@@ -231,7 +261,7 @@ fn join(pool: &Pool, to: &mut Option<Lease>, more: Option<Lease>) -> Result<(), 
     Ok(())
 }
 
-impl Transport for Session {
+impl<M: DerefMut<Target: Machine>> Transport for Session<M> {
     fn open(&mut self, pool: &Pool, received: &mut [u8]) -> Result<Plaintext, OpenError> {
         match self.course {
             Course::Failed => return Err(OpenError::Malformed),
@@ -271,7 +301,7 @@ impl Transport for Session {
     }
 
     fn protocol(&self) -> Option<&[u8]> {
-        self.machine.common().alpn_protocol()
+        self.machine.protocol()
     }
 
     fn has_partial(&self) -> bool {
@@ -284,5 +314,20 @@ impl Transport for Session {
         }
         let (machine, kept) = self.parts();
         machine.end(kept, room)
+    }
+
+    fn tell(&self, place: &mut dyn Any) {
+        if let Some(place) = place.downcast_mut::<Option<TlsInfo>>() {
+            *place = Some(self.machine.info());
+        }
+    }
+
+    fn packing(&self) -> Option<&'static &'static dyn Pack> {
+        let is_at_rest = self.kept.is_none() && self.output.is_none() && self.course == Course::Open;
+        self.machine.packing().filter(|_| is_at_rest)
+    }
+
+    fn pack(&mut self, bytes: &mut PackedBytes) -> Attached {
+        self.machine.pack(bytes)
     }
 }

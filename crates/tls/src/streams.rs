@@ -13,10 +13,12 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::certificates::{certificates, read};
-use crate::config::{Provider, TlsConfig, Version, versions};
+use crate::config::{TlsConfig, versions};
 use crate::error::TlsError;
 use crate::info::TlsInfo;
+use crate::provider::Provider;
 use crate::session::Session;
+use crate::version::Version;
 
 /// A handshake takes so long at most.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);

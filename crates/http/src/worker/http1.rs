@@ -335,6 +335,7 @@ impl<S: Service> Engine<S> {
 impl WorkerState {
     /// Whether HTTP/2 was chosen beneath it (ALPN): who begins with something else is not spoken with (RFC 9113 3.4).
     fn has_agreed_on_http2(&self, key: Key) -> bool {
-        self.table.borrow().transport(key).is_some_and(|transport| transport.protocol() == Some(b"h2"))
+        let mut table = self.table.borrow_mut();
+        table.with_transport(key, |transport| transport.protocol() == Some(b"h2")) == Some(true)
     }
 }

@@ -26,3 +26,13 @@ pub(crate) fn server(pair: &Pair) -> TlsConfigBuilder {
 pub(crate) fn client(pair: &Pair) -> Connector {
     Connector::builder().roots_pem(&pair.certificate).build().expect("it is a root")
 }
+
+/// Those settings as they are, and with sessions that become compact where they can.
+pub(crate) fn both(builder: TlsConfigBuilder) -> Vec<TlsConfig> {
+    let settings = [
+        builder.clone(),
+        #[cfg(feature = "aws-lc")]
+        builder.compact(true),
+    ];
+    settings.into_iter().map(|builder| builder.build().expect("good settings")).collect()
+}
