@@ -14,6 +14,9 @@
 //! the last that is sent.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "aws-lc")]
+mod again;
+
 use core::any::Any;
 use core::ops::DerefMut;
 
@@ -44,19 +47,6 @@ pub(crate) struct Session<M = Box<dyn Machine>> {
     course: Course,
     /// What the machine holds beside itself.
     charge: Option<Charge>,
-}
-
-/// What a session keeps, without its machine.
-pub(crate) struct Waiting {
-    kept: Option<Kept>,
-    output: Option<Lease>,
-    course: Course,
-}
-
-impl Waiting {
-    pub(crate) fn is_nothing(&self) -> bool {
-        self.kept.is_none() && self.output.is_none() && self.course == Course::Open
-    }
 }
 
 /// Bytes at whose front `whole` bytes are records that rustls has seen and is not done with.
@@ -96,19 +86,6 @@ impl Session {
 }
 
 impl<M: DerefMut<Target: Machine>> Session<M> {
-    /// One that is open, and keeps nothing.
-    pub(crate) fn again(machine: M) -> Self {
-        Self::unpacked(machine, Waiting { kept: None, output: None, course: Course::Open })
-    }
-
-    pub(crate) fn unpacked(machine: M, Waiting { kept, output, course }: Waiting) -> Self {
-        Self { machine, kept, output, course, charge: None }
-    }
-
-    pub(crate) fn into_waiting(self) -> Waiting {
-        Waiting { kept: self.kept, output: self.output, course: self.course }
-    }
-
     /// Gives whole records to rustls. How many bytes it is done with, and the plaintext.
     fn take_in(&mut self, pool: &Pool, records: &mut [u8]) -> Result<(usize, Option<Lease>), OpenError> {
         let mut out = Out { records: self.output.take(), ..Out::default() };

@@ -6,14 +6,17 @@
 
 #![allow(clippy::print_stdout, reason = "figures for the documentation")]
 
+#[cfg(feature = "aws-lc")]
+#[path = "memory/parked.rs"]
+mod parked;
 mod support;
 
 use core::alloc::Layout;
 use core::sync::atomic::{AtomicIsize, Ordering};
 use std::alloc::{GlobalAlloc, System};
 
-use plimsoll_runtime::net::{Event, Stream, Table, TableConfig, TcpListener, TcpStream};
-use plimsoll_runtime::{DriverChoice, Error, MemoryLimit, Result, Runtime, SendBytes, pool, spawn};
+use plimsoll_runtime::net::{Stream, TcpListener, TcpStream};
+use plimsoll_runtime::{Error, MemoryLimit, Result, Runtime, spawn};
 use plimsoll_tls::{Acceptor, Connector, HANDSHAKE_BYTES_MAX, PARKED_BYTES_MAX, Provider, Version, info};
 use support::{pair, server};
 
@@ -124,132 +127,11 @@ fn a_session_holds_no_more_than_is_charged_for_it() {
     }
 }
 
-/// Connections that are counted together: so many that pages that are begun do not matter.
+/// Allows this process so many files.
 #[cfg(feature = "aws-lc")]
-const CONNECTIONS: usize = 1_920;
-
-/// Files that this process may open: both ends of the connections.
-#[cfg(feature = "aws-lc")]
-fn allow_files() {
-    let wanted = libc::rlimit { rlim_cur: 4 * CONNECTIONS as u64 + 256, rlim_max: 4 * CONNECTIONS as u64 + 256 };
+fn allow_files(count: u64) {
+    let wanted = libc::rlimit { rlim_cur: count, rlim_max: count };
     // SAFETY: I-SYSTEM.
     let set = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const wanted) };
-    assert_eq!(set, 0, "{CONNECTIONS} connections are allowed here");
-}
-
-/// As large as the server's of a connection, with room for what carries it.
-#[cfg(feature = "aws-lc")]
-#[derive(Clone, Copy)]
-enum State {
-    #[allow(dead_code, reason = "only its size matters")]
-    Parked { counted: [u32; 2], other: [u16; 2] },
-    #[allow(dead_code, reason = "as a connection that is worked on")]
-    Active(&'static u64),
-}
-
-#[cfg(feature = "aws-lc")]
-impl Default for State {
-    fn default() -> Self {
-        Self::Parked { counted: [0; 2], other: [0; 2] }
-    }
-}
-
-/// Answers whatever comes, until `count` connections are parked after an answer.
-#[cfg(feature = "aws-lc")]
-async fn answer(table: &mut Table<State>, count: usize) -> Result<()> {
-    let mut parked = 0;
-    while parked < count {
-        table.ready().await;
-        while let Some(event) = table.next() {
-            match event {
-                Event::Accepted(key) | Event::Secured(key) => table.receive(key)?,
-                Event::Received(key, _) => table.send(key, SendBytes::Static(b"hello")).map_err(|(over, _)| over)?,
-                Event::Sent(key, _) => {
-                    table.receive(key)?;
-                    parked += 1;
-                }
-                event => panic!("{event:?}"),
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Clients of rustls, which forget all but their sockets once they were answered.
-#[cfg(feature = "aws-lc")]
-fn ask(address: core::net::SocketAddr, config: &std::sync::Arc<rustls::ClientConfig>) -> std::net::TcpStream {
-    use std::io::{Read, Write};
-    let mut socket = std::net::TcpStream::connect(address).expect("it listens");
-    let name = "localhost".try_into().expect("a name");
-    let mut client = rustls::ClientConnection::new(std::sync::Arc::clone(config), name).expect("good settings");
-    let mut stream = rustls::Stream::new(&mut client, &mut socket);
-    stream.write_all(b"hello").expect("it takes it");
-    let mut answer = [0; 5];
-    stream.read_exact(&mut answer).expect("it answers");
-    socket
-}
-
-/// Bytes that are charged for a parked connection, and of the C heap.
-#[cfg(feature = "aws-lc")]
-fn parked(driver: DriverChoice, is_compact: bool, suite: rustls::CipherSuite) -> Option<(f64, f64)> {
-    let known = pair(&["localhost"]);
-    let runtime = Runtime::builder().workers(1).memory(MemoryLimit::mib(32)).driver(driver).build().ok()?;
-    let mut provider = rustls::crypto::aws_lc_rs::default_provider();
-    provider.cipher_suites.retain(|one| one.suite() == suite);
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(known.der.clone()).expect("a root");
-    let client = rustls::ClientConfig::builder_with_provider(provider.into());
-    let client = client.with_protocol_versions(&[&rustls::version::TLS13]).expect("good settings");
-    let client = std::sync::Arc::new(client.with_root_certificates(roots).with_no_client_auth());
-    let measured: Result<_> = runtime.block_on(async {
-        let config = server(&known).compact(is_compact).build().expect("good settings");
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let address = listener.local_addr();
-        let mut table =
-            Table::<State>::new(listener, TableConfig::default())?.carried_by(Some(config.make_transport()));
-        let mut figures = Vec::new();
-        let mut sockets = Vec::with_capacity(2 * CONNECTIONS);
-        // What is made once comes with the first ones.
-        for _ in 0..2 {
-            let client = std::sync::Arc::clone(&client);
-            let asking =
-                std::thread::spawn(move || (0..CONNECTIONS).map(|_| ask(address, &client)).collect::<Vec<_>>());
-            answer(&mut table, CONNECTIONS).await?;
-            sockets.extend(asking.join().expect("no panic"));
-            pool().release_free(u64::MAX);
-            figures.push((pool().budget().charged() as f64, held() as f64));
-        }
-        let each = |figure: fn(&(f64, f64)) -> f64| (figure(&figures[1]) - figure(&figures[0])) / CONNECTIONS as f64;
-        Ok((each(|figures| figures.0), each(|figures| figures.1)))
-    });
-    Some(measured.expect("no call fails"))
-}
-
-#[cfg(feature = "aws-lc")]
-#[test]
-fn a_parked_connection_is_hundreds_of_bytes_when_its_session_is_compact() {
-    use rustls::CipherSuite as Suite;
-    assert_eq!(Table::<State>::ENTRY_BYTES, 60, "as http's");
-    allow_files();
-    for (driver, most) in [(DriverChoice::Uring, 384.0), (DriverChoice::Mio, 400.0)] {
-        for suite in
-            [Suite::TLS13_AES_128_GCM_SHA256, Suite::TLS13_AES_256_GCM_SHA384, Suite::TLS13_CHACHA20_POLY1305_SHA256]
-        {
-            for is_compact in [true, false] {
-                let Some((charged, heap)) = parked(driver, is_compact, suite) else {
-                    println!("{driver:?} does not work here");
-                    continue;
-                };
-                println!(
-                    "{driver:?} {suite:?} compact: {is_compact}: {charged:.0} bytes charged, {heap:.0} of the heap"
-                );
-                if is_compact {
-                    assert!(charged + heap <= most, "{charged} and {heap}");
-                    assert!(heap <= 8.0, "no session is on the heap: {heap}");
-                } else {
-                    assert!(heap <= PARKED_BYTES_MAX as f64 && charged >= heap, "{charged} and {heap}");
-                }
-            }
-        }
-    }
+    assert_eq!(set, 0, "{count} files are allowed here");
 }

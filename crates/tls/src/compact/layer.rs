@@ -1,9 +1,8 @@
 //! The record layer of TLS 1.3 after the handshake (RFC 8446 5, 6 and 4.6.3), of a server.
 //!
 //! What a peer may send then is plaintext, a `KeyUpdate`, and alerts. Everything else ends the session, with an alert
-//! that is the last that is sealed. It is at least as strict as rustls, and stricter in three things: the header of a
-//! record must be that of application data, as it is authenticated; a record is no longer than RFC 8446 5.2 says; and
-//! what is no `KeyUpdate` is refused at its first byte.
+//! that is the last that is sealed. It is stricter than rustls in two things: the header of a record must be that of
+//! application data, as it is authenticated; and what cannot become a `KeyUpdate` is refused at its first byte.
 #![forbid(unsafe_code)]
 
 use core::borrow::BorrowMut;
