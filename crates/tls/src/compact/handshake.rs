@@ -85,11 +85,14 @@ pub(crate) enum Becoming {
 pub(crate) struct Handshake {
     connection: UnbufferedServerConnection,
     secrets: Secrets,
+    /// Bytes of records that rustls has seen and is not done with, as their message is not whole: it gets them again,
+    /// and never fewer of them.
+    seen: usize,
 }
 
 impl Becoming {
     pub(crate) fn new(connection: UnbufferedServerConnection) -> Self {
-        Self::Handshake(Box::new(Handshake { connection, secrets: Secrets::default() }))
+        Self::Handshake(Box::new(Handshake { connection, secrets: Secrets::default(), seen: 0 }))
     }
 
     /// What works on records now; `None` for nobody.
@@ -144,6 +147,10 @@ impl Handshake {
 
     /// What there is to go on with; `None` with another version or suite, and without room for certificates.
     fn agreed(&mut self, pool: &Pool) -> Option<Agreed> {
+        if self.seen > 0 {
+            // It would be half eaten.
+            return None;
+        }
         let suite = self.connection.negotiated_cipher_suite().and_then(Suite::of)?;
         let client = self.secrets.client.take().filter(|secret| secret.len == suite.secret_bytes())?;
         let server = self.secrets.server.take().filter(|secret| secret.len == suite.secret_bytes())?;
@@ -172,14 +179,16 @@ impl Handshake {
 
 impl Machine for Becoming {
     fn take_in(&mut self, pool: &Pool, records: &mut [u8], out: &mut Out) -> (usize, Result<(), Failure>) {
-        let (mut used, mut end) = (0, 0);
+        let mut used = 0;
         while let Self::Handshake(handshake) = self {
-            end = match front(&records[end..]) {
+            let mut end = used + handshake.seen;
+            end = match records.get(end..).map_or(Front::Header, front) {
                 Front::Record(len) if end + len <= records.len() => end + len,
                 _ => records.len(),
             };
             let (taken, result) = handshake.take_in(pool, &mut records[used..end], out);
             used += taken;
+            handshake.seen = end - used;
             if result.is_err() {
                 return (used, result);
             }
