@@ -10,6 +10,7 @@ mod items;
 mod legend;
 mod metrics;
 mod routes;
+mod secured;
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -89,8 +90,12 @@ async fn serve(
     let (words, more) = runtime_words(runtime);
     log_to_stderr();
     let h2c_word = h2c.as_ref().map(|server| format!(" h2c={}", server.local_addr())).unwrap_or_default();
-    let tls_word = tls.and_then(|_| server.local_addresses().nth(1)).map(|at| format!(" tls={at}")).unwrap_or_default();
+    let tls_word =
+        tls.as_ref().and_then(|_| server.local_addresses().nth(1)).map(|at| format!(" tls={at}")).unwrap_or_default();
     print_started(&format!("listening on http://{}{words}{h2c_word}{tls_word}{more}\n", server.local_addr()), runtime);
+    if let Some((_, config)) = &tls {
+        drop(plimsoll::spawn(secured::follow(config.clone(), plimsoll::signal::hangups()?))?);
+    }
     drop(plimsoll::spawn(container::follow(flags.runtime.memory()))?);
     let h2c = match h2c {
         Some(server) => {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use plimsoll::http::codec::query;
-use plimsoll::http::codec::ws::{Compression, Limits};
 use plimsoll::http::{
-    Error, Message, Method, OriginCheck, Request, Response, StatusCode, WebSocketConfig, WebSocketRef,
+    Error, Message, Method, OriginCheck, Request, Response, StatusCode, WebSocketCompression, WebSocketConfig,
+    WebSocketLimits, WebSocketRef,
 };
 use plimsoll::sleep;
+use plimsoll_codec::query;
 
 use crate::{State, items, metrics};
 
@@ -17,7 +17,7 @@ const BLOB_BYTES_MAX: u64 = 1 << 40;
 static BLOB: [u8; 64 * 1024] = [b'p'; 64 * 1024];
 const DELAY_MS_MAX: u64 = 60_000;
 /// Large enough for the suites that test with messages of 16 MiB and in many fragments; any page may connect.
-const WEBSOCKET_LIMITS: Limits = Limits { message_bytes_max: 16 << 20, fragments_max: 1 << 20 };
+const WEBSOCKET_LIMITS: WebSocketLimits = WebSocketLimits { message_bytes_max: 16 << 20, fragments_max: 1 << 20 };
 /// The body of a `POST /baseline11` holds one integer.
 const INTEGER_BODY_BYTES_MAX: usize = 1_024;
 
@@ -147,7 +147,7 @@ fn websocket_config() -> WebSocketConfig {
     WebSocketConfig {
         limits: WEBSOCKET_LIMITS,
         origin: OriginCheck::Any,
-        compression: Some(Compression::WITH_TAKEOVER),
+        compression: Some(WebSocketCompression::WITH_TAKEOVER),
         ..WebSocketConfig::default()
     }
 }

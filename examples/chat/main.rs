@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use clap::Parser;
-use plimsoll::http::codec::ws::CloseCode;
 use plimsoll::http::{
-    Error, Event, Hub, HubConfig, HubHandler, Incoming, Member, MemberId, Request, Response, Server, StatusCode,
+    CloseCode, Error, Event, Hub, HubConfig, HubHandler, Incoming, Member, MemberId, Request, Response, Server,
+    StatusCode,
 };
 use plimsoll_examples::{RuntimeFlags, address, print_ready};
 use serde_json::{Value, json};

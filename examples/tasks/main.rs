@@ -7,10 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clap::Parser;
-use plimsoll::fs::File;
 use plimsoll::http::layer::{BodyLimit, CatchPanic, Log, RequestId, Timeout};
 use plimsoll::http::{
-    Error, Event, Hub, HubConfig, IntoResponse, Json, Request, Response, Router, Server, StatusCode, metrics,
+    Error, Event, Hub, HubConfig, IntoResponse, Json, Request, Response, Router, ServeFile, Server, StatusCode, metrics,
 };
 use plimsoll::{interval, signal, spawn};
 use serde::{Deserialize, Serialize};
@@ -46,7 +45,6 @@ struct App {
     tasks: Arc<Mutex<BTreeMap<u64, Task>>>,
     /// Everybody who watches: WebSockets and streams of events.
     watchers: Hub,
-    page: String,
 }
 
 /// Why a request failed, as its client is told.
@@ -77,8 +75,8 @@ impl IntoResponse for Failed {
 }
 
 impl App {
-    fn new(page: &str) -> Result<Self, Error> {
-        Ok(Self { tasks: Arc::default(), watchers: Hub::new(HubConfig::default())?, page: page.to_owned() })
+    fn new() -> Result<Self, Error> {
+        Ok(Self { tasks: Arc::default(), watchers: Hub::new(HubConfig::default())? })
     }
 
     fn tasks(&self) -> MutexGuard<'_, BTreeMap<u64, Task>> {
@@ -157,26 +155,6 @@ async fn events(req: Request, app: App) -> Result<Response, Error> {
     app.watchers.join_events(req).await
 }
 
-/// The page, streamed from its file.
-async fn page(mut req: Request, app: App) -> Result<Response, Error> {
-    let Ok(file) = File::open(&app.page).await else { return Ok(Response::new(StatusCode::NOT_FOUND)) };
-    let length = file.metadata().await?.len;
-    let head = Response::new(StatusCode::OK).header("content-type", "text/html; charset=utf-8");
-    let mut out = req.respond(head, Some(length))?;
-    let mut at = 0;
-    while at < length {
-        let buffer = plimsoll::pool().try_acquire(16 * 1_024, plimsoll::Kind::Buffers)?;
-        let (bytes, buffer) = file.read_at(buffer, at).await?;
-        if bytes == 0 {
-            // The file has become shorter: so the client can tell.
-            return Ok(out.abort());
-        }
-        out.write(buffer).await?;
-        at += bytes as u64;
-    }
-    out.finish().await
-}
-
 /// Clears done tasks away, until the service stops.
 async fn clear(app: App) {
     let mut every = interval(CLEAR_EVERY);
@@ -186,7 +164,7 @@ async fn clear(app: App) {
     }
 }
 
-fn routes(app: App) -> Router<App> {
+fn routes(app: App, page: &str) -> Router<App> {
     let log = Log::new(|record| {
         let status = record.status.map_or(0, |status| status.as_u16());
         let id = record.id.map_or("-", |id| id.as_str());
@@ -200,7 +178,7 @@ fn routes(app: App) -> Router<App> {
         .delete("/{id}", delete)
         .layer((Timeout::new(Duration::from_secs(5)), BodyLimit::new(4_096)));
     Router::with_state(app)
-        .get("/", page)
+        .get("/", ServeFile::new(page))
         .get("/events", events)
         .websocket("/room", room)
         .nest("/tasks", tasks)
@@ -212,11 +190,11 @@ fn routes(app: App) -> Router<App> {
 #[plimsoll::main(memory = "64MiB")]
 async fn main() -> plimsoll::Result<()> {
     let flags = Flags::parse();
-    let app = App::new(&flags.page).expect("the default limits of a hub are right");
+    let app = App::new().expect("the default limits of a hub are right");
     spawn(clear(app.clone()))?;
     let server = Server::bind(&flags.listen)?;
     println!("listening on http://{}", server.local_addr());
-    server.serve(routes(app)).await
+    server.serve(routes(app, &flags.page)).await
 }
 
 #[cfg(test)]

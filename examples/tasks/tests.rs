@@ -11,9 +11,9 @@ use super::*;
 
 fn start(builder: ClientBuilder) -> Client {
     builder.serve_with(|| {
-        let app = App::new("/page.html").expect("the limits are right");
+        let app = App::new().expect("the limits are right");
         spawn(clear(app.clone())).expect("there is room");
-        routes(app)
+        routes(app, "/page.html")
     })
 }
 

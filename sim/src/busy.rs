@@ -1,12 +1,12 @@
 //! Clients that ask again and again on a connection that is kept, while the server stops: each request is answered.
 
-use core::net::SocketAddr;
 use core::time::Duration;
 
-use plimsoll::net::TcpStream;
+use plimsoll::net::Stream;
 use plimsoll::{sleep, timeout};
 
-use crate::oracle::Verdict;
+use crate::dial::Dial;
+use crate::oracle::{Seen, Verdict};
 use crate::plan::Rng;
 use crate::service::body;
 
@@ -30,9 +30,9 @@ impl Plan {
 /// # Panics
 ///
 /// When a request that was sent on a connection is not answered, or a connection does not end in order.
-pub(crate) async fn client(address: SocketAddr, mut plan: Plan) -> (usize, Verdict) {
+pub(crate) async fn client(dial: Dial, mut plan: Plan) -> (usize, Verdict) {
     let mut received_bytes = 0;
-    while let Ok(Ok(mut stream)) = timeout(Duration::from_secs(20), TcpStream::connect(address)).await {
+    while let Some(mut stream) = dial.connect(&mut Seen::default()).await {
         loop {
             sleep(Duration::from_micros(plan.rng.below(plan.pause_max.as_micros() as u64 + 1))).await;
             let bytes = plan.rng.below(3_000) as usize;
@@ -54,7 +54,7 @@ pub(crate) async fn client(address: SocketAddr, mut plan: Plan) -> (usize, Verdi
 }
 
 /// The head of an answer, and its body of so many bytes.
-async fn answer(stream: &mut TcpStream, bytes: usize) -> (String, Vec<u8>) {
+async fn answer(stream: &mut Stream, bytes: usize) -> (String, Vec<u8>) {
     let mut received = Vec::new();
     loop {
         let head_bytes = received.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4);

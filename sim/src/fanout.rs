@@ -8,10 +8,10 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use plimsoll::http::codec::ws::{Decoder, Event as Frame, Limits, Role};
 use plimsoll::http::{Config, Event, Hub, HubConfig, Request, Server, SlowConsumer};
 use plimsoll::net::TcpStream;
 use plimsoll::{Spawner, sleep, spawn, spawn_on, timeout, workers};
+use plimsoll_codec::ws::{Decoder, Event as Frame, Limits, Role};
 
 use crate::plan::Rng;
 use crate::world::{self, Outcome, World};

@@ -1,21 +1,21 @@
 //! Clients that speak HTTP/2: many requests at once on one connection, within both sides' windows.
 
 use core::future::poll_fn;
-use core::net::SocketAddr;
 use core::task::{Poll, Waker};
 use core::time::Duration;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use plimsoll::http::codec::h1::FieldSlot;
-use plimsoll::http::codec::hpack::{Decoder, FieldBuf, TABLE_BYTES};
-use plimsoll::net::{TcpStream, WriteHalf};
+use plimsoll::net::WriteHalf;
 use plimsoll::{Error, sleep, spawn, timeout};
+use plimsoll_codec::h1::FieldSlot;
+use plimsoll_codec::hpack::{Decoder, FieldBuf, TABLE_BYTES};
 use plimsoll_conformance::frames::{
     ACK, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE, block, frame,
 };
 
+use crate::dial::Dial;
 use crate::oracle::{Seen, Verdict, is_line};
 use crate::plan::Rng;
 use crate::service::body;
@@ -396,7 +396,7 @@ fn id(at: usize) -> u32 {
 
 /// Runs the plan. How many bytes came, and how it ended.
 pub(crate) async fn talk(
-    address: SocketAddr,
+    dial: &Dial,
     plan: &Plan,
     is_clean: bool,
     seen: &mut Seen,
@@ -414,7 +414,7 @@ pub(crate) async fn talk(
         table: vec![0; TABLE_BYTES],
     };
     session.begin();
-    let Ok(Ok(socket)) = timeout(Duration::from_secs(20), TcpStream::connect(address)).await else {
+    let Some(socket) = dial.connect(seen).await else {
         return plan.judge(&session.got, is_clean, seen).map(|verdict| (0, verdict));
     };
     let (mut read, to) = socket.into_split();

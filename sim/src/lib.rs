@@ -12,13 +12,16 @@
 //! In a quarter of them a limit of the server is so tight that it is reached: connections in all and of an address, the
 //! rate of a body, ages, the time of handlers, memory.
 //!
-//! `cargo xtask sim` sweeps; see [`scenario::run`] for one seed. `--of relay` and `--of fanout` do the same for
+//! `cargo xtask sim` sweeps; see [`scenario::run`] for one seed. `--of tls` runs the same over TLS, with clients that
+//! shake hands badly, not at all, or break off within a record. `--of relay` and `--of fanout` do the same for
 //! [relays](relay) and for [hubs](fanout).
 
 #![forbid(unsafe_code)]
 
 mod busy;
+mod dial;
 pub mod fanout;
+mod hostile;
 mod http2;
 pub mod limits;
 pub mod oracle;
@@ -26,5 +29,6 @@ mod plan;
 pub mod relay;
 pub mod scenario;
 mod service;
+mod tls;
 mod websocket;
 pub mod world;

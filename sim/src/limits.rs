@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use plimsoll::http::{Config, Server, Shed, Totals};
 use plimsoll::sim::{SimConfig, World};
-use plimsoll::time::sleep;
+use plimsoll::sleep;
 use plimsoll::{MemoryLimit, Runtime, Spawner, budget, spawn};
 
 use crate::oracle::Verdict;

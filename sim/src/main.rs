@@ -11,6 +11,7 @@ use clap::{Parser, ValueEnum};
 use plimsoll::sim::{Census, FailedSeed, Sweep};
 use plimsoll_sim::limits::Limit;
 use plimsoll_sim::oracle::Verdict;
+use plimsoll_sim::scenario::Carrier;
 use plimsoll_sim::{fanout, relay, scenario, world};
 
 mod sys;
@@ -24,7 +25,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask sim", bin_name = "cargo xtask sim")]
 struct Flags {
-    /// What runs in the worlds: the server, relays or hubs
+    /// What runs in the worlds: the server, the same over TLS, relays or hubs
     #[arg(long, value_enum, default_value = "server")]
     of: Of,
     /// How many seeds
@@ -59,23 +60,32 @@ impl Flags {
     }
 }
 
-/// Runs a seed.
-type Scenario = fn(u64) -> world::Outcome;
+/// What runs a seed.
+enum Scenario {
+    /// It has more to show than its census.
+    Server(Carrier),
+    Other(fn(u64) -> world::Outcome),
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Of {
     Server,
+    Tls,
     Relay,
     Fanout,
 }
 
 impl Of {
-    /// The scenario, and its name on the command line; none for the server, which has more to show.
-    fn scenario(self) -> Option<(&'static str, Scenario)> {
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    fn scenario(self) -> Scenario {
         match self {
-            Self::Server => None,
-            Self::Relay => Some(("relay", relay::run)),
-            Self::Fanout => Some(("fanout", fanout::run)),
+            Self::Server => Scenario::Server(Carrier::Bare),
+            Self::Tls => Scenario::Server(Carrier::Tls),
+            Self::Relay => Scenario::Other(relay::run),
+            Self::Fanout => Scenario::Other(fanout::run),
         }
     }
 }
@@ -83,21 +93,22 @@ impl Of {
 fn main() -> ExitCode {
     let flags = Flags::parse();
     match (flags.of.scenario(), flags.seed) {
-        (None, Some(seed)) => run_one(seed),
-        (None, None) => sweep(&flags),
-        (Some((_, run)), Some(seed)) => {
+        (Scenario::Server(carrier), Some(seed)) => run_one(seed, carrier),
+        (Scenario::Server(carrier), None) => sweep(&flags, carrier),
+        (Scenario::Other(run), Some(seed)) => {
             let outcome = run(seed);
             println!("{}", outcome.census);
             println!("seed {seed}: trace {:016x}: {}", outcome.trace_hash, outcome.summary);
             assert_eq!(outcome, run(seed), "a seed does the same again");
             ExitCode::SUCCESS
         }
-        (Some((name, run)), None) => sweep_over(&flags, name, run),
+        (Scenario::Other(run), None) => sweep_over(&flags, run),
     }
 }
 
 /// Sweeps over a scenario that shows no more than its census.
-fn sweep_over(flags: &Flags, name: &str, run: Scenario) -> ExitCode {
+fn sweep_over(flags: &Flags, run: fn(u64) -> world::Outcome) -> ExitCode {
+    let name = flags.of.name();
     let clock = sys::Clock::start();
     let test = |seed: u64| {
         let outcome = run(seed);
@@ -125,9 +136,9 @@ fn sweep_over(flags: &Flags, name: &str, run: Scenario) -> ExitCode {
     }
 }
 
-fn run_one(seed: u64) -> ExitCode {
-    let outcome = scenario::run(seed);
-    let again = scenario::run(seed);
+fn run_one(seed: u64, carrier: Carrier) -> ExitCode {
+    let outcome = scenario::run(seed, carrier);
+    let again = scenario::run(seed, carrier);
     println!("{}", outcome.census);
     println!("seed {seed}: trace {:016x}, {} bytes received", outcome.trace_hash, outcome.received_bytes);
     println!("clients: {:?}", outcome.verdicts);
@@ -163,13 +174,13 @@ impl Clients {
     }
 }
 
-fn sweep(flags: &Flags) -> ExitCode {
+fn sweep(flags: &Flags, carrier: Carrier) -> ExitCode {
     let clients = Clients::default();
     let clock = sys::Clock::start();
     let test = |seed: u64| {
-        let outcome = scenario::run(seed);
+        let outcome = scenario::run(seed, carrier);
         if seed.is_multiple_of(flags.replay_every) {
-            assert_eq!(outcome, scenario::run(seed), "a seed does the same again");
+            assert_eq!(outcome, scenario::run(seed, carrier), "a seed does the same again");
         }
         clients.count(&outcome.verdicts);
         if let Some((limit, is_reached)) = outcome.limit {
@@ -180,22 +191,22 @@ fn sweep(flags: &Flags) -> ExitCode {
         outcome.census
     };
     match flags.sweep(&clock, test) {
-        Ok(census) => finish(flags, &census, &clients, &clock),
+        Ok(census) => finish(flags, carrier, &census, &clients, &clock),
         Err(failed) => {
             eprintln!("{failed}");
-            eprintln!("to see it again: cargo xtask sim --seed {}", failed.seed);
+            eprintln!("to see it again: cargo xtask sim --of {} --seed {}", flags.of.name(), failed.seed);
             ExitCode::FAILURE
         }
     }
 }
 
-fn finish(flags: &Flags, census: &Census, clients: &Clients, clock: &sys::Clock) -> ExitCode {
+fn finish(flags: &Flags, carrier: Carrier, census: &Census, clients: &Clients, clock: &sys::Clock) -> ExitCode {
     println!("{census}");
     let [whole, cut, refused] =
         [&clients.whole, &clients.cut, &clients.refused].map(|count| count.load(Ordering::Relaxed));
     println!("clients: {whole} got all, {cut} a part, {refused} were refused");
     let mut unreached = Vec::new();
-    for (limit, counts) in Limit::ALL.into_iter().zip(&clients.limits) {
+    for (limit, counts) in Limit::ALL.into_iter().zip(&clients.limits).filter(|(limit, _)| carrier.tells_of(*limit)) {
         let [tight, reached] = counts.each_ref().map(|count| count.load(Ordering::Relaxed));
         println!("{reached:>10} reached limit: {} (tight in {tight})", limit.name());
         if reached == 0 {

@@ -1,6 +1,5 @@
 //! One seed: a world, the server in it, its clients, and what must hold in the end.
 
-use core::net::SocketAddr;
 use core::pin::Pin;
 use core::time::Duration;
 use std::cell::RefCell;
@@ -9,16 +8,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use plimsoll::http::{AdaptiveSize, Class, Config, ExchangeEnd, ProxyProtocol, Server, Totals};
-use plimsoll::net::{ReadHalf, TcpStream};
+use plimsoll::net::ReadHalf;
 use plimsoll::sim::{Census, Faults, SimConfig, World};
 use plimsoll::{Runtime, Spawner, sleep, spawn, timeout};
 
 use crate::busy;
+use crate::dial::{Dial, Dials};
+use crate::hostile;
 use crate::http2;
 use crate::limits::{self, Limit};
 use crate::oracle::{Seen, Verdict};
 use crate::plan::{Demand, End, Plan, Rng};
 use crate::service::{self, Tally};
+use crate::tls::Ends;
 use crate::websocket;
 
 /// Longer than any exchange of a world takes.
@@ -114,14 +116,35 @@ pub struct Outcome {
     pub limit: Option<(Limit, bool)>,
 }
 
+/// What carries the connections of a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// Nothing.
+    Bare,
+    /// TLS.
+    Tls,
+}
+
+impl Carrier {
+    /// Whether clients hear of this limit. Who is turned away before there are keys hears nothing.
+    #[must_use]
+    pub const fn tells_of(self, limit: Limit) -> bool {
+        matches!(self, Self::Bare) || !matches!(limit, Limit::Connections | Limit::Address)
+    }
+}
+
 /// Runs a seed. Two runs of a seed have the same outcome.
 ///
 /// # Panics
 ///
 /// When something does not hold that must.
-pub fn run(seed: u64) -> Outcome {
+pub fn run(seed: u64, carrier: Carrier) -> Outcome {
     let mut rng = Rng::new(seed);
-    let weather = Weather::of(seed, &mut rng);
+    let mut weather = Weather::of(seed, &mut rng);
+    let tls = (carrier == Carrier::Tls).then(|| {
+        weather.limit = weather.limit.filter(|&limit| carrier.tells_of(limit));
+        Ends::new(seed)
+    });
     let world = World::new(SimConfig {
         socket_buffer_bytes: rng.pick(&[2_048, 8_192, 65_536]),
         segment_bytes_max: rng.pick(&[700, 4_096, 16_384]),
@@ -137,13 +160,13 @@ pub fn run(seed: u64) -> Outcome {
     let tally = Arc::new(Tally { protection: weather.protection, ..Tally::default() });
     let limit = weather.limit;
     let moves = (limit == Some(Limit::Memory) && seed.is_multiple_of(2)).then(|| Rng::new(!seed));
-    let (totals, results) = runtime.block_on(scenario(weather, (rng, moves), Arc::clone(&tally)));
+    let (totals, results) = runtime.block_on(scenario(weather, (rng, moves), tls, Arc::clone(&tally)));
     let report = runtime.shutdown();
     assert!(report.is_clean(), "{report}");
     assert_eq!(report.in_flight, 0);
     assert!(world.descriptors().is_empty(), "descriptors are left: {:?}", world.descriptors());
     tally.check(&totals, limit, is_clean);
-    tally.check_ends(&totals, limit, is_clean);
+    tally.check_ends(&totals, carrier, limit, is_clean);
     let received_bytes = results.iter().map(|(bytes, _)| bytes).sum();
     let verdicts: Vec<Verdict> = results.into_iter().map(|(_, verdict)| verdict).collect();
     Outcome {
@@ -179,10 +202,15 @@ fn config(rng: &mut Rng, weather: &Weather) -> Config {
 async fn scenario(
     weather: Weather,
     (mut rng, moves): (Rng, Option<Rng>),
+    tls: Option<Ends>,
     tally: Arc<Tally>,
 ) -> (Totals, Vec<(usize, Verdict)>) {
-    let server = Server::bind("127.0.0.1:80").expect("the address is free").config(config(&mut rng, &weather));
+    let mut server = Server::bind("127.0.0.1:80").expect("the address is free").config(config(&mut rng, &weather));
+    if let Some(ends) = &tls {
+        server = server.tls(&ends.server);
+    }
     let (address, counters) = (server.local_addr(), server.counters());
+    let mut dials = Dials { address, tls };
     let handlers = Arc::clone(&tally);
     let serving =
         spawn(server.serve(move |request| service::answer(request, Arc::clone(&handlers)))).expect("there is room");
@@ -191,7 +219,7 @@ async fn scenario(
     let moving = moves.and_then(|rng| spawn(limits::move_line(rng)).ok());
     let mut clients = Vec::new();
     for at in 0..weather.clients {
-        let (client, is_at_fault) = client(at, &weather, &mut rng, address, &tally);
+        let (client, is_at_fault) = client(at, &weather, &mut rng, &mut dials, &tally);
         tally.at_fault.fetch_add(is_at_fault.into(), Ordering::Relaxed);
         match spawn(client) {
             Ok(client) => clients.push(client),
@@ -200,11 +228,21 @@ async fn scenario(
     }
     for _ in 0..weather.busy {
         let (plan, late) = (busy::Plan::new(&mut rng), Duration::from_micros(rng.below(60_000)));
+        let dial = dials.dial(None);
         let client = async move {
             sleep(late).await;
-            busy::client(address, plan).await
+            busy::client(dial, plan).await
         };
         clients.push(spawn(Box::pin(client) as BoxedClient).expect("there is room"));
+    }
+    for (plan, late) in dials.hostile() {
+        let is_heard = weather.gives_all() && weather.limit.is_none();
+        let client = async move {
+            sleep(late).await;
+            hostile::client(address, plan, is_heard).await;
+            (0_usize, Verdict::Refused)
+        };
+        clients.extend(spawn(Box::pin(client) as BoxedClient));
     }
     if weather.stops_early {
         sleep(Duration::from_micros(rng.below(50_000))).await;
@@ -226,18 +264,18 @@ async fn scenario(
 }
 
 /// A client of some protocol, and whether it may end its exchanges before the server does.
-fn client(at: u64, weather: &Weather, rng: &mut Rng, address: SocketAddr, tally: &Arc<Tally>) -> (BoxedClient, bool) {
+fn client(at: u64, weather: &Weather, rng: &mut Rng, dials: &mut Dials, tally: &Arc<Tally>) -> (BoxedClient, bool) {
     let (gives_all, late) = (weather.gives_all(), Duration::from_micros(rng.below(3_000)));
     let introduction = weather.introduction(rng).unwrap_or_default();
     let tally = Arc::clone(tally);
     if weather.is_mixed() && rng.below(4) == 0 {
         let mut plan = websocket::Plan::new(rng);
         plan.introduce(introduction.as_bytes());
-        let is_at_fault = plan.is_at_fault();
+        let (is_at_fault, dial) = (plan.is_at_fault(), dials.dial(None));
         let client = async move {
             sleep(late).await;
             let mut seen = Seen::default();
-            let result = websocket::client(address, plan, gives_all, &mut seen).await;
+            let result = websocket::client(&dial, plan, gives_all, &mut seen).await;
             tally.saw(seen, is_at_fault);
             result
         };
@@ -247,11 +285,11 @@ fn client(at: u64, weather: &Weather, rng: &mut Rng, address: SocketAddr, tally:
         let mut plan = http2::Plan::new(rng);
         plan.introduce(introduction.as_bytes());
         tally.deserted.fetch_add(plan.deserted_max(), Ordering::Relaxed);
-        let is_at_fault = plan.is_at_fault();
+        let (is_at_fault, dial) = (plan.is_at_fault(), dials.dial(Some(b"h2")));
         let client = async move {
             sleep(late).await;
             let mut seen = Seen::default();
-            let verdict = http2::talk(address, &plan, gives_all, &mut seen).await;
+            let verdict = http2::talk(&dial, &plan, gives_all, &mut seen).await;
             tally.saw(seen, is_at_fault);
             verdict.unwrap_or_else(|what| panic!("{what}\n{plan:?}"))
         };
@@ -261,10 +299,11 @@ fn client(at: u64, weather: &Weather, rng: &mut Rng, address: SocketAddr, tally:
     let mut plan = reaching.unwrap_or_else(|| Plan::new(rng, weather.refuses_some()));
     plan.introduce(introduction.as_bytes());
     let (demand, is_at_fault) = (weather.demand(&plan), plan.is_at_fault());
+    let dial = dials.dial(None);
     let client = async move {
         sleep(late).await;
         let mut seen = Seen::default();
-        let received = talk(address, &plan, &mut seen).await;
+        let received = talk(&dial, &plan, &mut seen).await;
         let verdict = plan.judge(&received.bytes, received.ended, demand, &mut seen);
         tally.saw(seen, is_at_fault);
         (received.bytes.len(), verdict.unwrap_or_else(|what| panic!("{what}\n{plan:?}")))
@@ -279,9 +318,9 @@ struct Got {
     ended: bool,
 }
 
-async fn talk(address: SocketAddr, plan: &Plan, seen: &mut Seen) -> Got {
+async fn talk(dial: &Dial, plan: &Plan, seen: &mut Seen) -> Got {
     let received = Rc::new(RefCell::new(Vec::new()));
-    let Ok(Ok(stream)) = timeout(Duration::from_secs(20), TcpStream::connect(address)).await else {
+    let Some(stream) = dial.connect(seen).await else {
         return Got { bytes: Vec::new(), ended: false };
     };
     let (mut read, mut write) = stream.into_split();
@@ -344,7 +383,7 @@ impl Tally {
     }
 
     /// Each exchange that was begun ends once, for one of the reasons that there may be in this world.
-    fn check_ends(&self, totals: &Totals, limit: Option<Limit>, is_clean: bool) {
+    fn check_ends(&self, totals: &Totals, carrier: Carrier, limit: Option<Limit>, is_clean: bool) {
         let is_short = limit == Some(Limit::Memory);
         let [started, dropped, early, at_fault, whole, midway] =
             [&self.started, &self.dropped, &self.early, &self.at_fault, &self.whole, &self.midway]
@@ -357,8 +396,10 @@ impl Tally {
         let cut = all - of(ExchangeEnd::Finished);
         assert!(dropped <= cut, "a handler that is dropped has not finished: {}", what());
         let overstay = of(ExchangeEnd::Overstay);
-        assert!(early <= cut - overstay, "what was begun is protected: {}", what());
-        assert!(self.protection < LONG || overstay == 0, "none is so old: {}", what());
+        // A record that finds no room to be opened ends its connection.
+        let ends_early = carrier == Carrier::Tls && is_short;
+        assert!(ends_early || early <= cut - overstay, "what was begun is protected: {}", what());
+        assert!(ends_early || self.protection < LONG || overstay == 0, "none is so old: {}", what());
         assert!(is_short || overstay == 0, "there is room for all: {}", what());
         if !is_clean {
             return;

@@ -1,13 +1,13 @@
 //! Clients that open WebSockets: messages in frames of all sizes and splits, echoed by a task or by a called handler.
 
-use core::net::SocketAddr;
 use core::time::Duration;
 
-use plimsoll::http::codec::ws::{CloseCode, Decoder, Event, FrameHead, Limits, Opcode, Role};
 use plimsoll::http::{Error, Message, Request, Response, WebSocketConfig, WebSocketRef};
-use plimsoll::net::{ReadHalf, TcpStream};
+use plimsoll::net::ReadHalf;
 use plimsoll::{sleep, spawn, timeout};
+use plimsoll_codec::ws::{CloseCode, Decoder, Event, FrameHead, Limits, Opcode, Role};
 
+use crate::dial::Dial;
 use crate::oracle::{Seen, Verdict};
 use crate::plan::{Rng, cut};
 use crate::service::body;
@@ -170,9 +170,9 @@ fn frame(rng: &mut Rng, is_final: bool, opcode: Opcode, payload: &[u8], to: &mut
 /// # Panics
 ///
 /// When what it got is not what it may get.
-pub(crate) async fn client(address: SocketAddr, plan: Plan, is_clean: bool, seen: &mut Seen) -> (usize, Verdict) {
+pub(crate) async fn client(dial: &Dial, plan: Plan, is_clean: bool, seen: &mut Seen) -> (usize, Verdict) {
     let mut got = Got::default();
-    if let Ok(Ok(stream)) = timeout(Duration::from_secs(20), TcpStream::connect(address)).await {
+    if let Some(stream) = dial.connect(seen).await {
         let (mut read, mut write) = stream.into_split();
         let pieces = plan.pieces.clone();
         let writing = spawn(async move {

@@ -6,15 +6,15 @@ use std::sync::Mutex;
 
 use plimsoll::sim::Sweep;
 use plimsoll_sim::limits::Limit;
-use plimsoll_sim::scenario::run;
+use plimsoll_sim::scenario::{Carrier, run};
 
 #[test]
 fn the_server_keeps_its_word_in_any_weather() {
     let sweep = Sweep { first_seed: 1, seeds: 200, threads: 2 };
     let reached = Mutex::new(Vec::new());
     let test = |seed| {
-        let outcome = run(seed);
-        assert_eq!(outcome, run(seed), "a seed does the same again");
+        let outcome = run(seed, Carrier::Bare);
+        assert_eq!(outcome, run(seed, Carrier::Bare), "a seed does the same again");
         reached.lock().expect("no thread panics").extend(outcome.limit.filter(|limit| limit.1).map(|limit| limit.0));
         outcome.census
     };
@@ -27,11 +27,22 @@ fn the_server_keeps_its_word_in_any_weather() {
     assert_eq!(census.faults_missing().collect::<Vec<_>>(), [], "faults that never happened");
 }
 
+#[test]
+fn it_keeps_its_word_over_tls() {
+    let sweep = Sweep { first_seed: 1, seeds: 100, threads: 2 };
+    let test = |seed| {
+        let outcome = run(seed, Carrier::Tls);
+        assert_eq!(outcome, run(seed, Carrier::Tls), "a seed does the same again");
+        outcome.census
+    };
+    sweep.run(test, |_done| {}).unwrap_or_else(|failed| panic!("{failed}"));
+}
+
 /// What long sweeps found, in the simulation or in the server.
 #[test]
 fn seeds_that_failed_once_hold() {
     for seed in FAILED_ONCE {
-        assert_eq!(run(seed), run(seed), "a seed does the same again");
+        assert_eq!(run(seed, Carrier::Bare), run(seed, Carrier::Bare), "a seed does the same again");
     }
 }
 

@@ -39,13 +39,13 @@ pub(crate) enum Step {
     Sim,
     /// The fuzz targets over their corpora and seeded random inputs
     Fuzz,
-    /// Two minutes of mixed load and attacks: nothing grows, leaks or miscounts
+    /// A minute of mixed load and attacks: nothing grows, leaks or miscounts
     Soak,
     /// Clients that others wrote (those that are installed)
     Clients,
     /// The examples with crates that others wrote, beside the servers that are installed. By `--only` alone
     Ecosystem,
-    /// What a request costs, and how that has changed: printed, not judged (needs valgrind)
+    /// What a request costs, and how that has changed: printed, not judged (needs valgrind). By `--only` alone
     Instructions,
     /// The crates with unsafe code under the address sanitizer (needs nightly)
     Asan,
@@ -67,8 +67,9 @@ pub(crate) enum Step {
     Api,
 }
 
-/// Steps that build much for what seldom breaks: they run when they are asked for, each week and before a release.
-const BY_NAME: [Step; 3] = [Step::Ecosystem, Step::Targets, Step::Pages];
+/// Steps that build much for what seldom breaks, or judge nothing: they run when they are asked for, each week and
+/// before a release.
+const BY_NAME: [Step; 4] = [Step::Ecosystem, Step::Instructions, Step::Targets, Step::Pages];
 
 /// How a step ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -29,6 +29,7 @@ pub use ws::{ws_deflate, ws_frames, ws_text};
 use http::{Method, StatusCode};
 
 use crate::Error;
+use crate::date;
 use crate::h1::{
     BodyDecoder, BodyEvent, BodyLength, Exchange, FIELDS_CEILING, FieldSlot, Framing, HeadSearch, Limits, Next,
     Persistence, RequestHead, RequestView, ResponseHead, TargetForm, chunk_header, parse_head, parse_whole_head,
@@ -259,6 +260,9 @@ fn accepted(head: &[u8], slots: &[FieldSlot], request: &RequestHead) {
         assert!(http::HeaderName::from_bytes(name.as_bytes()).is_ok(), "{name}");
         assert!(http::HeaderValue::from_bytes(value).is_ok(), "{value:?}");
         assert!(view.field(name).is_some());
+        if let Some(seconds) = date::parse(value) {
+            assert_eq!(date::parse(&date::format(seconds)), Some(seconds), "{value:?}");
+        }
     }
     if request.form != TargetForm::Asterisk {
         assert!(view.target().parse::<http::Uri>().is_ok(), "{}", view.target());

@@ -32,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 mod base;
+mod call;
 mod exchange;
 mod face;
 mod h1;
@@ -49,8 +50,11 @@ pub use base::data_error::{DataError, DataPart};
 pub use base::error::Error;
 pub use base::exchange_end::ExchangeEnd;
 pub use base::forwarded::{Network, ParseNetworkError};
+pub use base::handshakes::{HandshakeFailure, HandshakeTotals};
 pub use base::misuse::Misuse;
 pub use base::stop::ServerHandle;
+pub use call::incoming::{CallBody, CallPart};
+pub use call::run::Call;
 pub use exchange::guard::ConnectionGuard;
 pub use exchange::head::ResponseHead;
 pub use exchange::into_response::{IntoResponse, ResponseHeaders};
@@ -59,13 +63,15 @@ pub use exchange::trailers::Trailers;
 pub use exchange::tunnel::Tunnel;
 pub use face::access_log::AccessLog;
 pub use face::body::BodyWriter;
+pub use face::call::Callable;
 #[cfg(feature = "json")]
 pub use face::data::json::Json;
 
 pub use exchange::event::{Event, EventsConfig};
+pub use face::files::{ServeDir, ServeFile};
 pub use face::layer;
 pub use face::metrics;
-pub use face::request::{MustFinish, Request, RequestRef};
+pub use face::request::{MustFinish, Request};
 #[cfg(feature = "router")]
 pub use face::router::{RouteError, Router};
 pub use face::serve::{Handler, Serve, Serving};
@@ -75,8 +81,17 @@ pub use face::upgrade::Upgraded;
 pub use h1::active::EXCHANGE_BYTES;
 pub use h2::HTTP2_PARKED_BYTES;
 pub use http::{Method, StatusCode, Version, header};
-pub use hub::{Hub, HubConfig, HubHandler, HubStats, Incoming, Member, MemberId, Post, SlowConsumer, Subscription};
-pub use plimsoll_codec as codec;
+pub use hub::{
+    Hub, HubConfig, HubHandler, HubStats, Incoming, Member, MemberId, Post, Sequences, SlowConsumer, Subscription,
+};
+#[doc(inline)]
+pub use plimsoll_codec::h1::{Limits as Http1Limits, LimitsBuilder as Http1LimitsBuilder, RequestView as RequestRef};
+#[doc(inline)]
+pub use plimsoll_codec::h2::Limits as Http2Limits;
+#[doc(inline)]
+pub use plimsoll_codec::ws::{CloseCode, Compression as WebSocketCompression, Limits as WebSocketLimits};
+#[doc(inline)]
+pub use plimsoll_codec::{Error as ProtocolError, Fault};
 pub use plimsoll_pool::{AdaptiveSize, Class};
 #[cfg(any(feature = "tls-aws-lc", feature = "tls-ring"))]
 pub use plimsoll_tls as tls;

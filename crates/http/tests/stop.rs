@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 
 use plimsoll_http::{Config, Error, Request, Response, Server, StatusCode};
+use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_runtime::net::TcpStream;
-use plimsoll_runtime::{MemoryLimit, Result, Spawner, sleep, spawn, timeout};
+use plimsoll_runtime::{MemoryLimit, Result, Runtime, Spawner, sleep, spawn, timeout};
 
 use rig::frames::{ACK, Client, DATA, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, SETTINGS, frame, get};
 use rig::threads::{TEST_TIMEOUT, under_line};
@@ -184,6 +185,29 @@ fn a_stop_takes_no_longer_than_it_waits_and_lingers() {
             Ok(())
         });
     }
+}
+
+/// What is on its way has the time of a send, not that of a connection that may ask once more.
+#[test]
+fn an_answer_that_is_not_taken_yet_is_not_cut_off_by_the_stop() {
+    const BYTES: usize = 10_000;
+    let world = World::new(SimConfig { socket_buffer_bytes: 2_048, ..SimConfig::new(5) });
+    let simulation = Runtime::builder().simulate(&world).expect("a simulation starts");
+    let run = simulation.block_on(async {
+        let server = serve(Config::default(), async |_req: Request| Response::text("x".repeat(BYTES)))?;
+        let mut client = TcpStream::connect(server.address).await?;
+        client.send_bytes(GET).await?;
+        sleep(Duration::from_millis(100)).await;
+        assert_eq!(server.counters.totals().parked, 1, "its handler is over, and all is handed over");
+        let stopped = spawn(server.stop())?;
+        sleep(Duration::from_secs(4)).await;
+        let answer = read(&mut client, None).await?;
+        let (_, body) = answer.split_once("\r\n\r\n").expect("a head");
+        assert_eq!(body.len(), BYTES);
+        drop(client);
+        stopped.await.expect("no panic")
+    });
+    run.expect("nothing fails");
 }
 
 #[test]

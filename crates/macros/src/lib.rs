@@ -25,7 +25,7 @@ use proc_macro::TokenStream;
 /// ```text
 /// #[plimsoll::main(memory = "64MiB", workers = 2, driver = "auto")]
 /// async fn main() -> plimsoll::Result<()> {
-///     plimsoll::time::sleep(Duration::from_millis(10)).await;
+///     plimsoll::sleep(Duration::from_millis(10)).await;
 ///     Ok(())
 /// }
 /// ```

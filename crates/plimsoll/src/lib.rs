@@ -30,11 +30,11 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | the root | [`Runtime`], [`spawn`], [`sleep`] and the like |
+//! | the root | [`Runtime`], [`spawn`], [`sleep`], [`timeout`], [`interval`] and the like |
 //! | [`net`] | TCP streams, listeners, the connection table |
 //! | [`fs`] | files |
 //! | [`io`] | traits for streams, relays |
-//! | [`time`], [`signal`] | timers, the orderly stop |
+//! | [`signal`] | the orderly stop |
 //! | [`plan`] | what the fixed parts and each connection will take |
 //! | [`http`] | the HTTP server |
 //! | [`memory`] | waiting for memory, the level |
@@ -69,10 +69,10 @@ pub use plimsoll_reactor::sim;
 pub use plimsoll_runtime::hyper;
 pub use plimsoll_runtime::{
     AbortOnDrop, Budget, Builder, ConfigError, ContainerLimit, DecayConfig, DriverChoice, DriverKind, Errno, Error,
-    Instant, JoinError, JoinHandle, Kind, Lease, LimitTooLow, MemoryLimit, Metrics, Misuse, OnWorker, OutOfRange,
-    OverBudget, Pool, PoolBox, ReceiveMode, Received, RemoteHandle, Report, Resident, Result, Runtime, Selected,
-    SendBytes, SharedBytes, Simulation, Sleep, Spawner, budget, clock, coarse_now, fs, interval, io, memory, metrics,
-    net, now, plan, pool, pool_stats, signal, sleep, sleep_until, spawn, spawn_blocking, spawn_on, time, timeout,
+    Instant, Interval, JoinError, JoinHandle, Kind, Lease, LimitTooLow, MemoryLimit, Metrics, Misuse, OnWorker,
+    OutOfRange, OverBudget, Pool, PoolBox, ReceiveMode, Received, RemoteHandle, Report, Resident, Result, Runtime,
+    Selected, SendBytes, SharedBytes, Simulation, Sleep, Spawner, budget, clock, coarse_now, fs, interval, io, memory,
+    metrics, net, now, plan, pool, pool_stats, signal, sleep, sleep_until, spawn, spawn_blocking, spawn_on, timeout,
     unix_seconds, worker_index, workers, yield_now,
 };
 

@@ -20,6 +20,8 @@ fn everything_has_its_sample_and_its_type() {
         "plimsoll_responses_total{code=\"200\"} 1",
         "plimsoll_requests_total{protocol=\"h1\"} 2",
         "plimsoll_exchanges_ended_total{how=\"finished\"} 1",
+        "plimsoll_leases{class=\"131072\"} 0",
+        "plimsoll_released_bytes_total 0",
         "plimsoll_stalls_total 0",
         "plimsoll_long_turns_total{over_ms=\"10\"} 0",
         "plimsoll_turn_ms_max 0",

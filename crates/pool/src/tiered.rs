@@ -121,30 +121,50 @@ impl<const INLINE: usize> TieredBuf<INLINE> {
     /// otherwise.
     #[must_use = "nothing is appended if they do not fit"]
     pub fn extend_inline(&mut self, more: &[u8]) -> bool {
-        match &mut self.tier {
-            Tier::Inline { bytes, start, end } => {
-                let len = usize::from(*end - *start);
-                if more.len() > INLINE - len {
-                    return false;
-                }
-                if more.len() > INLINE - usize::from(*end) {
-                    bytes.copy_within(usize::from(*start)..usize::from(*end), 0);
-                    (*start, *end) = (0, len as u16);
-                }
-                let at = usize::from(*end);
-                bytes[at..at + more.len()].copy_from_slice(more);
-                *end += more.len() as u16;
-                true
+        if let Tier::Leased(lease) = &mut self.tier {
+            if !lease.make_room(more.len()) {
+                return false;
             }
-            Tier::Leased(lease) => {
-                if !lease.make_room(more.len()) {
-                    return false;
-                }
-                let taken = lease.extend(more);
-                debug_assert_eq!(taken, more.len(), "there is room");
-                true
-            }
+            let taken = lease.extend(more);
+            debug_assert_eq!(taken, more.len(), "there is room");
+            return true;
         }
+        match self.extend_in_place(more.len()) {
+            Some(room) => {
+                room.copy_from_slice(more);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Appends so many bytes, to be written by whoever asks, if they fit in the value itself: for what is put together
+    /// of several parts, which need one look at how much room there is. `None`, and nothing is appended, if they do not
+    /// fit, or the bytes are in a lease.
+    ///
+    /// ```
+    /// use plimsoll_pool::TieredBuf;
+    ///
+    /// let mut buf = TieredBuf::<8>::new();
+    /// buf.extend_in_place(4).expect("there is room").copy_from_slice(b"abcd");
+    /// assert_eq!(buf.as_slice(), b"abcd");
+    /// assert!(buf.extend_in_place(5).is_none());
+    /// ```
+    #[must_use = "what is appended is to be written"]
+    #[inline]
+    pub fn extend_in_place(&mut self, more: usize) -> Option<&mut [u8]> {
+        let Tier::Inline { bytes, start, end } = &mut self.tier else { return None };
+        let len = usize::from(*end - *start);
+        if more > INLINE - len {
+            return None;
+        }
+        if more > INLINE - usize::from(*end) {
+            bytes.copy_within(usize::from(*start)..usize::from(*end), 0);
+            (*start, *end) = (0, len as u16);
+        }
+        let at = usize::from(*end);
+        *end += more as u16;
+        Some(&mut bytes[at..at + more])
     }
 
     /// Drops `count` bytes from the front. Nothing left means no lease left.

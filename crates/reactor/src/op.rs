@@ -198,7 +198,8 @@ pub enum Op<'fd> {
     Open {
         /// The path, its NUL included.
         path: Lease,
-        /// `O_*` flags; `O_CLOEXEC` is always added.
+        /// `O_*` flags; `O_CLOEXEC` is always added, and `O_NONBLOCK` holds for the opening alone: a FIFO or device is
+        /// not waited for, and what is read and written afterwards waits as ever.
         flags: i32,
         /// Permission bits of a file that is created.
         mode: u32,
@@ -391,6 +392,26 @@ impl Errno {
     pub const INVAL: Self = Self(libc::EINVAL);
     /// The peer has reset the connection.
     pub const CONNRESET: Self = Self(libc::ECONNRESET);
+    /// Nothing is there.
+    pub const NOENT: Self = Self(libc::ENOENT);
+    /// A part of a path is no directory.
+    pub const NOTDIR: Self = Self(libc::ENOTDIR);
+    /// Permissions forbid it.
+    pub const ACCES: Self = Self(libc::EACCES);
+    /// It is not allowed at all.
+    pub const PERM: Self = Self(libc::EPERM);
+    /// A name is longer than names may be.
+    pub const NAMETOOLONG: Self = Self(libc::ENAMETOOLONG);
+    /// Symbolic links lead to each other.
+    pub const LOOP: Self = Self(libc::ELOOP);
+    /// What is there cannot be opened: a socket, a device that is missing.
+    pub const NXIO: Self = Self(libc::ENXIO);
+    /// This process has as many descriptors as it may.
+    pub const MFILE: Self = Self(libc::EMFILE);
+    /// The system has as many files open as it may.
+    pub const NFILE: Self = Self(libc::ENFILE);
+    /// The system has no memory for it.
+    pub const NOMEM: Self = Self(libc::ENOMEM);
 
     /// From the last failed call of this thread.
     pub fn last() -> Self {

@@ -117,6 +117,21 @@ impl OpenOptions {
         self
     }
 
+    /// Does not wait while it is opened: for the other end of a FIFO, or for a device. Reads and writes wait as ever.
+    /// For paths that others choose, before [`File::metadata`] says that it is a file.
+    ///
+    /// ```
+    /// use plimsoll_runtime::fs::OpenOptions;
+    ///
+    /// # plimsoll_runtime::Runtime::builder().workers(1).build()?.block_on(async {
+    /// let file = OpenOptions::new().read(true).nonblocking(true).open("/dev/null").await?;
+    /// assert!(!file.metadata().await?.is_file());
+    /// # Ok::<(), plimsoll_runtime::Error>(()) })?; Ok::<(), plimsoll_runtime::Error>(())
+    /// ```
+    pub const fn nonblocking(self, nonblocking: bool) -> Self {
+        self.flag(libc::O_NONBLOCK | libc::O_NOCTTY, nonblocking)
+    }
+
     const fn flag(mut self, flag: i32, on: bool) -> Self {
         if on {
             self.flags |= flag;

@@ -63,7 +63,7 @@ mod stall;
 mod sync;
 mod sys;
 mod task;
-pub mod time;
+mod time;
 mod token;
 #[cfg(feature = "tokio-context")]
 mod tokio_runtime;
@@ -91,10 +91,10 @@ pub use resident::Resident;
 pub use runtime::{Report, Runtime, Simulation};
 pub use spawn::{
     RemoteHandle, Spawner, budget, clock, coarse_now, metrics, now, pool, pool_stats, spawn, spawn_blocking, spawn_on,
-    unix_seconds, worker_index, workers, yield_now,
+    try_worker_index, unix_seconds, worker_index, workers, yield_now,
 };
 pub use task::{AbortOnDrop, JoinError, JoinHandle, Spare, Started};
-pub use time::{Sleep, interval, sleep, sleep_until, timeout};
+pub use time::{Interval, Sleep, interval, sleep, sleep_until, timeout};
 
 /// The result of the runtime's calls.
 pub type Result<T, E = Error> = core::result::Result<T, E>;

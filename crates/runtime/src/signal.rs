@@ -1,15 +1,60 @@
 //! The orderly stop: SIGINT and SIGTERM (where the runtime's builder says so), or
-//! [`Runtime::stop`](crate::Runtime::stop).
+//! [`Runtime::stop`](crate::Runtime::stop). And SIGHUP, for programs that read something again.
 #![forbid(unsafe_code)]
 
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
+use core::time::Duration;
 use std::rc::Rc;
 
 use plimsoll_slab::Key;
 
 use crate::worker::Worker;
+use crate::{Result, sleep, sys};
+
+/// How often it is looked whether SIGHUP came.
+const HANGUP_STEP: Duration = Duration::from_millis(100);
+
+/// SIGHUP from now on, as [`hangups`] gives it.
+#[derive(Debug)]
+pub struct Hangups {
+    seen: u32,
+}
+
+/// Has SIGHUP tell this program to read something again, certificates for instance, in the place of ending it, until
+/// the process ends. It is heard within 100 ms.
+///
+/// ```no_run
+/// # async fn read_again() {}
+/// # async fn follow() -> plimsoll_runtime::Result<()> {
+/// let mut hangups = plimsoll_runtime::signal::hangups()?;
+/// loop {
+///     hangups.next().await;
+///     read_again().await;
+/// }
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// [`Error::System`](crate::Error::System) with what the system says of the handler.
+pub fn hangups() -> Result<Hangups> {
+    sys::count_hangups().map_err(|error| crate::Error::System(error.into()))?;
+    Ok(Hangups { seen: sys::hangups() })
+}
+
+impl Hangups {
+    /// Waits for the next: several that came meanwhile are one.
+    ///
+    /// Cancel safe.
+    pub async fn next(&mut self) {
+        while sys::hangups() == self.seen {
+            sleep(HANGUP_STEP).await;
+        }
+        self.seen = sys::hangups();
+    }
+}
 
 /// Waits until the runtime has been asked to stop. Ready at once from then on.
 ///

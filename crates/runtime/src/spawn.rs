@@ -321,6 +321,18 @@ pub fn worker_index() -> usize {
     Worker::current().index
 }
 
+/// The same; `None` on a thread that is no worker, or on none of Plimsoll's at all.
+///
+/// ```
+/// assert_eq!(plimsoll_runtime::try_worker_index(), None);
+/// # plimsoll_runtime::Runtime::builder().workers(1).build()?.block_on(async {
+/// assert_eq!(plimsoll_runtime::try_worker_index(), Some(0));
+/// # }); Ok::<(), plimsoll_runtime::Error>(())
+/// ```
+pub fn try_worker_index() -> Option<usize> {
+    Worker::try_current().map(|worker| worker.index)
+}
+
 /// What the runtime's workers have done and hold.
 pub fn metrics() -> Metrics {
     Worker::current().shared.metrics()

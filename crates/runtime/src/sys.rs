@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 mod signals;
 
-pub(crate) use self::signals::{Place as SignalPlace, Signals};
+pub(crate) use self::signals::{Place as SignalPlace, Signals, count_hangups, hangups};
 
 /// Nanoseconds of the coarse monotonic clock: a few of them to read, as fine as the kernel's tick.
 pub(crate) fn coarse_now_nanos() -> u64 {

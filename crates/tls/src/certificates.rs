@@ -56,13 +56,21 @@ pub(crate) fn certified(
     provider: &CryptoProvider,
     (chain_file, chain): (&Path, &[u8]),
     (key_file, key): (&Path, &[u8]),
+    ocsp: Option<(&Path, Vec<u8>)>,
 ) -> Result<CertifiedKey, TlsError> {
     let chain = certificates(chain_file, chain)?;
     let key = private_key(key_file, key)?;
     let key = provider.key_provider.load_private_key(key);
     let key = key.map_err(|error| TlsError::Key { file: key_file.to_owned(), error })?;
     warn_if_expired(chain_file, &chain[0].0);
-    let certified = CertifiedKey::new(chain.into_iter().map(|(certificate, _)| certificate).collect(), key);
+    let mut certified = CertifiedKey::new(chain.into_iter().map(|(certificate, _)| certificate).collect(), key);
+    if let Some((file, response)) = ocsp {
+        if !is_successful_ocsp(&response) {
+            let what = "not an OCSP response in DER that says anything of a certificate";
+            return Err(TlsError::Ocsp { file: file.to_owned(), what });
+        }
+        certified.ocsp = Some(response);
+    }
     match certified.keys_match() {
         Ok(()) | Err(Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => Ok(certified),
         Err(Error::InconsistentKeys(_)) => {
@@ -70,6 +78,18 @@ pub(crate) fn certified(
         }
         Err(error) => Err(TlsError::Rustls(error)),
     }
+}
+
+/// Whether it is an `OCSPResponse` whose status is `successful` (RFC 6960 4.2.1). What it says is for clients to check.
+fn is_successful_ocsp(der: &[u8]) -> bool {
+    let [0x30, length, rest @ ..] = der else { return false };
+    let (length, rest) = match *length {
+        length @ ..=0x7f => (usize::from(length), rest),
+        0x81 if !rest.is_empty() => (usize::from(rest[0]), &rest[1..]),
+        0x82 if rest.len() >= 2 => (usize::from(u16::from_be_bytes([rest[0], rest[1]])), &rest[2..]),
+        _ => return false,
+    };
+    length == rest.len() && rest.starts_with(&[0x0a, 1, 0])
 }
 
 /// Since when a certificate is no longer valid, if it is not.
@@ -110,6 +130,11 @@ impl ByName {
         Self { keys: named.collect() }
     }
 
+    /// The names of each.
+    pub(crate) fn names(&self) -> Vec<Vec<String>> {
+        self.keys.iter().map(|(names, _)| names.clone()).collect()
+    }
+
     fn find(&self, name: &str) -> Option<&Arc<CertifiedKey>> {
         let has = |names: &[String]| names.iter().any(|known| covers(known, name));
         self.keys.iter().find(|(names, _)| has(names)).map(|(_, key)| key)
@@ -117,7 +142,7 @@ impl ByName {
 }
 
 /// Whether a certificate's name covers one that is asked for (RFC 9525 6.3): a wildcard stands for one label.
-fn covers(known: &str, name: &str) -> bool {
+pub(crate) fn covers(known: &str, name: &str) -> bool {
     match known.strip_prefix("*.") {
         Some(known) => name.split_once('.').is_some_and(|(first, rest)| !first.is_empty() && rest == known),
         None => known == name,
@@ -134,7 +159,32 @@ impl ResolvesServerCert for ByName {
 
 #[cfg(test)]
 mod tests {
-    use super::covers;
+    use core::time::Duration;
+
+    use rustls::pki_types::{CertificateDer, UnixTime};
+
+    use super::{covers, expired_since, is_successful_ocsp};
+
+    #[test]
+    fn it_is_known_since_when_a_certificate_has_expired() {
+        let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).expect("a name");
+        params.not_after = rcgen::date_time_ymd(2021, 3, 4);
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let der = CertificateDer::from(params.self_signed(&key).expect("it is signed"));
+        let end = 1_614_816_000;
+        let at = |seconds| expired_since(&der, UnixTime::since_unix_epoch(Duration::from_secs(seconds)));
+        assert_eq!(at(end - 1), None);
+        assert_eq!(at(end + 86_400).map(|since| since.as_secs()), Some(end));
+    }
+
+    #[test]
+    fn an_ocsp_response_is_whole_and_says_something() {
+        assert!(is_successful_ocsp(&[0x30, 3, 0x0a, 1, 0]));
+        for wrong in [&[][..], &[0x30, 3, 0x0a, 1, 6], &[0x30, 4, 0x0a, 1, 0], &[0x31, 3, 0x0a, 1, 0], &[0x30, 0x82, 0]]
+        {
+            assert!(!is_successful_ocsp(wrong), "{wrong:?}");
+        }
+    }
 
     #[test]
     fn a_wildcard_stands_for_one_label() {

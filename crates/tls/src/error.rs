@@ -54,6 +54,13 @@ pub enum TlsError {
         /// The certificate's.
         certificate: PathBuf,
     },
+    /// An OCSP response cannot be used.
+    Ocsp {
+        /// The file; empty for bytes that came from no file.
+        file: PathBuf,
+        /// Why.
+        what: &'static str,
+    },
     /// Settings that do not go together.
     Settings(&'static str),
     /// What rustls says of it.
@@ -73,6 +80,7 @@ impl fmt::Display for TlsError {
             Self::KeyDoesNotFit { key, certificate } => {
                 write!(f, "{}: not the private key of the certificate in {}", key.display(), certificate.display())
             }
+            Self::Ocsp { file, what } => write!(f, "{}: {what}", file.display()),
             Self::Settings(what) => f.write_str(what),
             Self::Rustls(error) => write!(f, "{error}"),
         }

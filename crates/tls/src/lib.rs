@@ -25,13 +25,14 @@ mod certificates;
 #[cfg(feature = "aws-lc")]
 mod compact;
 mod config;
+mod crypto;
 mod error;
 mod info;
 mod machine;
 mod pem;
-mod provider;
 mod records;
 mod session;
+mod sites;
 mod streams;
 mod version;
 
@@ -39,10 +40,10 @@ mod version;
 #[doc(hidden)]
 pub use compact::nonces;
 pub use config::{TlsConfig, TlsConfigBuilder};
+pub use crypto::{Provider, Simulated};
 pub use error::TlsError;
 pub use info::TlsInfo;
 pub use machine::PARKED_BYTES_MAX;
-pub use provider::Provider;
-pub use session::HANDSHAKE_BYTES_MAX;
+pub use session::{HANDSHAKE_BYTES_MAX, SESSION_BYTES};
 pub use streams::{Acceptor, Connector, ConnectorBuilder, info};
 pub use version::Version;

@@ -3,11 +3,11 @@
 #![forbid(unsafe_code)]
 
 use plimsoll_pool::{Kind, Lease, OverBudget, Pool};
-use plimsoll_runtime::net::transport::{Attached, Pack, PackedBytes};
+use plimsoll_runtime::net::transport::{Attached, OpenError, Pack, PackedBytes};
 use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
-use rustls::{CommonState, Error};
+use rustls::{CommonState, Error, HandshakeKind};
 
 use crate::info::TlsInfo;
 
@@ -39,6 +39,14 @@ pub(crate) trait Machine {
 
     /// What is known of it.
     fn info(&self) -> TlsInfo;
+
+    /// Whether an earlier session goes on.
+    fn is_resumed(&self) -> bool;
+
+    /// As [`Transport::serves`](plimsoll_runtime::net::transport::Transport::serves).
+    fn serves(&self, _host: &str) -> bool {
+        true
+    }
 
     /// What it holds beside itself at most when its handshake is over.
     fn held_bytes(&self) -> u64;
@@ -83,6 +91,18 @@ impl From<OverBudget> for Failure {
     }
 }
 
+impl From<Failure> for OpenError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::OverBudget(over) => Self::OverBudget(over),
+            Failure::Peer(Error::PeerIncompatible(_) | Error::NoApplicationProtocol) => Self::Incompatible,
+            Failure::Peer(Error::InvalidCertificate(_) | Error::NoCertificatesPresented) => Self::Untrusted,
+            Failure::Peer(Error::AlertReceived(_)) => Self::GivenUp,
+            Failure::Peer(_) => Self::Malformed,
+        }
+    }
+}
+
 /// Whether there is more to be had without more bytes.
 enum Next {
     More,
@@ -120,6 +140,10 @@ impl Machine for UnbufferedServerConnection {
         TlsInfo::of(self)
     }
 
+    fn is_resumed(&self) -> bool {
+        self.handshake_kind() == Some(HandshakeKind::Resumed)
+    }
+
     fn held_bytes(&self) -> u64 {
         held_bytes(self)
     }
@@ -154,6 +178,10 @@ impl Machine for UnbufferedClientConnection {
 
     fn info(&self) -> TlsInfo {
         TlsInfo::of(self)
+    }
+
+    fn is_resumed(&self) -> bool {
+        self.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
     fn held_bytes(&self) -> u64 {

@@ -45,9 +45,18 @@ pub(crate) fn whole(bytes: &[u8]) -> usize {
     }
 }
 
+/// How many bytes the first record has, if it is whole; all bytes where there is no record.
+pub(crate) fn first(bytes: &[u8]) -> usize {
+    match front(bytes) {
+        Front::Record(len) if len <= bytes.len() => len,
+        Front::Record(_) | Front::Header => 0,
+        Front::Malformed => bytes.len(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Front, front, whole};
+    use super::{Front, first, front, whole};
 
     #[test]
     fn records_end_where_their_headers_say() {
@@ -56,6 +65,7 @@ mod tests {
         assert_eq!(whole(&bytes), 12, "two are whole");
         bytes.truncate(14);
         assert_eq!((whole(&bytes), whole(&bytes[..6]), whole(&[])), (12, 0, 0));
+        assert_eq!((first(&bytes), first(&bytes[..6]), first(&bytes[7..]), first(b"GET /")), (7, 0, 5, 5));
     }
 
     #[test]

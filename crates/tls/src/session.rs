@@ -8,7 +8,8 @@
 //!               whole, it is decrypted there
 //! ```
 //!
-//! So each byte is copied once at most, and a record that comes in many pieces is looked at when it is whole.
+//! So a record that comes in many pieces is looked at when it is whole, and each byte of it is copied a few times at
+//! most: what it is kept in has twice the size of what has come.
 //!
 //! A fatal error is kept: after it nothing is opened and nothing sealed, and what was to be said of it, an alert, is
 //! the last that is sent.
@@ -19,21 +20,32 @@ mod again;
 
 use core::any::Any;
 use core::ops::DerefMut;
+use std::sync::Arc;
 
 use plimsoll_pool::{Charge, Kind, Lease, OverBudget, Pool};
 use plimsoll_runtime::net::transport::{
     Attached, END_BYTES_MAX, OpenError, Pack, PackedBytes, Plaintext, Stage, Transport,
 };
 
+use rustls::server::UnbufferedServerConnection;
+
 use crate::info::TlsInfo;
 use crate::machine::{Failure, Machine, Out};
 use crate::records::{self, Front, HEADER_BYTES};
+use crate::sites::{Choosing, Place, Sites};
 
 /// What rustls holds for a session at most, on the C heap, from its first byte to the end of its handshake: up to
 /// 7 KiB, and the peer's certificates. Tests count it for each provider and version.
 pub const HANDSHAKE_BYTES_MAX: u64 = 24 * 1024;
-/// A message of a handshake, such as a `ClientHello` or a client's certificates, with its records.
-const HANDSHAKE_MESSAGE_BYTES_MAX: usize = 16 * 1024 + 512;
+/// What a session is itself, on the heap.
+#[doc(hidden)]
+pub const SESSION_BYTES: usize = size_of::<Session>();
+/// What a peer sends of its handshake before we say something, with its records: a `ClientHello` of 16 KiB, or a
+/// client's certificates of 16 KiB with what follows them. Checked before rustls sees it.
+const FLIGHT_BYTES_MAX: usize = 16 * 1024 + 1024;
+/// Kept of a record that has begun, at least; then twice of what has come, so that who announces much and sends little
+/// holds little.
+const KEPT_BYTES_MIN: usize = 512;
 
 /// Said to who speaks HTTP where TLS is spoken.
 const NOT_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n\
@@ -45,6 +57,8 @@ pub(crate) struct Session<M = Box<dyn Machine>> {
     kept: Option<Kept>,
     output: Option<Lease>,
     course: Course,
+    /// Bytes of its handshake that may still come before we say something.
+    handshake_left: usize,
     /// What the machine holds beside itself.
     charge: Option<Charge>,
 }
@@ -74,14 +88,35 @@ impl Session {
     /// [`OverBudget`] without room for what it may come to hold, and an alert's cause.
     pub(crate) fn new(pool: &Pool, machine: impl Machine + 'static, begins: bool) -> Result<Self, OverBudget> {
         let charge = pool.charge(Kind::Codec, HANDSHAKE_BYTES_MAX)?;
-        let machine = Box::new(machine);
-        let mut session = Self { machine, kept: None, output: None, course: Course::New, charge: Some(charge) };
+        let mut session = Self {
+            machine: Box::new(machine),
+            kept: None,
+            output: None,
+            course: Course::New,
+            handshake_left: FLIGHT_BYTES_MAX,
+            charge: Some(charge),
+        };
         if begins {
             session.course = Course::Handshake;
             // A client that cannot say anything fails with the first thing that it is told.
             let _nothing_opened = session.take_in(pool, &mut []);
         }
         Ok(session)
+    }
+
+    /// A server's end.
+    pub(crate) fn of_server(pool: &Pool, sites: Arc<Sites>) -> Result<Self, OverBudget> {
+        // It fails for settings that `build` does not let through.
+        let config = Arc::clone(sites.config(Place::default()));
+        let machine = UnbufferedServerConnection::new(config).map_err(|_| OverBudget::new(0))?;
+        #[cfg(feature = "aws-lc")]
+        if sites.becomes_compact() {
+            return Self::new(pool, crate::compact::Becoming::new(machine), false);
+        }
+        if sites.is_one() {
+            return Self::new(pool, machine, false);
+        }
+        Self::new(pool, Choosing::new(machine, sites), false)
     }
 }
 
@@ -94,20 +129,17 @@ impl<M: DerefMut<Target: Machine>> Session<M> {
             tracing::debug!(%error, "a TLS session fails");
             self.machine.write_alert(pool, &mut out);
         }
+        if out.records.is_some() {
+            self.handshake_left = FLIGHT_BYTES_MAX;
+        }
         self.output = out.records;
-        match taken {
-            Ok(()) => {}
-            Err(failure) => {
-                self.course = Course::Failed;
-                return Err(match failure {
-                    Failure::OverBudget(over) => OpenError::OverBudget(over),
-                    Failure::Peer(_) => OpenError::Malformed,
-                });
-            }
+        if let Err(failure) = taken {
+            self.course = Course::Failed;
+            return Err(failure.into());
         }
         if out.has_ended {
             self.course = Course::Ended;
-        } else if matches!(self.course, Course::New | Course::Handshake) {
+        } else if self.is_shaking() {
             let is_handshaking = self.machine.is_handshaking();
             self.course = if is_handshaking { Course::Handshake } else { Course::Open };
             if !is_handshaking {
@@ -134,7 +166,8 @@ impl<M: DerefMut<Target: Machine>> Session<M> {
             Front::Record(len) => whole + len,
             Front::Header | Front::Malformed => whole + HEADER_BYTES,
         };
-        let mut lease = pool.try_acquire(size.max(bytes.len()), Kind::Codec)?;
+        let so_far = size.min((2 * bytes.len()).max(KEPT_BYTES_MIN));
+        let mut lease = pool.try_acquire(so_far.max(bytes.len()), Kind::Codec)?;
         lease.extend(bytes);
         self.kept = Some(Kept { lease, whole });
         Ok(())
@@ -143,45 +176,68 @@ impl<M: DerefMut<Target: Machine>> Session<M> {
     /// Opens what is whole, and keeps the rest.
     fn open_all(&mut self, pool: &Pool, mut received: &mut [u8]) -> Result<Plaintext, OpenError> {
         let mut plaintext = None;
-        while let Some(mut kept) = self.kept.take() {
-            let taken = kept.complete(pool, received)?;
-            received = &mut received[taken..];
-            if kept.lease.len() == kept.whole || !kept.is_whole() {
-                self.kept = Some(kept);
-                break;
-            }
-            let (used, opened) = self.take_in(pool, kept.lease.as_mut_slice())?;
-            join(pool, &mut plaintext, opened)?;
-            if used < kept.lease.len() {
-                kept.lease.consume(used);
-                kept.whole = kept.lease.len();
-                if kept.lease.len() > HANDSHAKE_MESSAGE_BYTES_MAX {
-                    return Err(self.too_long());
+        // Whatever comes behind the end is nobody's.
+        while !received.is_empty() && self.course != Course::Ended {
+            if let Some(mut kept) = self.kept.take() {
+                let taken = kept.complete(pool, received)?;
+                received = &mut received[taken..];
+                let len = self.admitted(&kept.lease[kept.whole..])?;
+                if !kept.is_whole() {
+                    self.kept = Some(kept);
+                    continue;
                 }
-                self.kept = Some(kept);
+                self.count(len);
+                let (used, opened) = self.take_in(pool, kept.lease.as_mut_slice())?;
+                join(pool, &mut plaintext, opened)?;
+                if used < kept.lease.len() {
+                    kept.lease.consume(used);
+                    kept.whole = kept.lease.len();
+                    self.check_message(kept.whole)?;
+                    self.kept = Some(kept);
+                }
+                continue;
             }
-            if received.is_empty() {
+            let first = self.admitted(received)?;
+            // Of a handshake one after the other, as each may be the last.
+            let whole = if self.is_shaking() { records::first(received) } else { records::whole(received) };
+            if whole == 0 {
+                self.keep(pool, received, 0)?;
                 break;
             }
-        }
-        if self.kept.is_none() && !received.is_empty() {
-            let whole = records::whole(received);
-            let mut used = 0;
-            if whole > 0 {
-                let (done, opened) = self.take_in(pool, &mut received[..whole])?;
-                join(pool, &mut plaintext, opened)?;
-                used = done;
-            }
-            if self.course == Course::Ended {
-                // Whatever comes behind the end is nobody's.
-                return Ok(plaintext.map_or(Plaintext::InPlace(0), Plaintext::Lease));
-            }
-            if whole - used > HANDSHAKE_MESSAGE_BYTES_MAX {
-                return Err(self.too_long());
-            }
-            self.keep(pool, &received[used..], whole - used)?;
+            self.count(first);
+            let (records, rest) = core::mem::take(&mut received).split_at_mut(whole);
+            received = rest;
+            let (used, opened) = self.take_in(pool, records)?;
+            join(pool, &mut plaintext, opened)?;
+            self.check_message(whole - used)?;
+            self.keep(pool, &records[used..], whole - used)?;
         }
         Ok(plaintext.map_or(Plaintext::InPlace(0), Plaintext::Lease))
+    }
+
+    fn is_shaking(&self) -> bool {
+        matches!(self.course, Course::New | Course::Handshake)
+    }
+
+    /// How long the record at the front is, as far as that is known. One of a handshake that has no more bytes to come
+    /// is refused when its header has come.
+    fn admitted(&mut self, bytes: &[u8]) -> Result<usize, OpenError> {
+        match records::front(bytes) {
+            Front::Record(len) if self.is_shaking() && len > self.handshake_left => Err(self.too_long()),
+            Front::Record(len) => Ok(len),
+            Front::Header | Front::Malformed => Ok(0),
+        }
+    }
+
+    fn count(&mut self, len: usize) {
+        if self.is_shaking() {
+            self.handshake_left -= len;
+        }
+    }
+
+    /// What is kept of a message that is not whole has a limit after the handshake, too.
+    fn check_message(&mut self, bytes: usize) -> Result<(), OpenError> {
+        if bytes > FLIGHT_BYTES_MAX { Err(self.too_long()) } else { Ok(()) }
     }
 
     fn too_long(&mut self) -> OpenError {
@@ -213,10 +269,11 @@ impl Kept {
                 Front::Malformed => break,
             };
             let wants = (self.whole + size).saturating_sub(self.lease.len());
-            if self.lease.spare_capacity() < wants {
-                pool.try_grow(&mut self.lease, wants)?;
-            }
             let part = wants.min(received.len() - taken);
+            if self.lease.spare_capacity() < part {
+                let more = part.max(wants.min(self.lease.len()));
+                pool.try_grow(&mut self.lease, more)?;
+            }
             self.lease.extend(&received[taken..taken + part]);
             taken += part;
         }
@@ -246,7 +303,7 @@ impl<M: DerefMut<Target: Machine>> Transport for Session<M> {
             Course::New if self.kept.is_none() && received.first().is_some_and(u8::is_ascii_uppercase) => {
                 self.course = Course::Failed;
                 self.output = pool.try_copy(NOT_HTTP, Kind::Buffers).ok();
-                return Err(OpenError::Malformed);
+                return Err(OpenError::PlainHttp);
             }
             Course::New | Course::Handshake | Course::Open => {}
         }
@@ -279,6 +336,14 @@ impl<M: DerefMut<Target: Machine>> Transport for Session<M> {
 
     fn protocol(&self) -> Option<&[u8]> {
         self.machine.protocol()
+    }
+
+    fn is_resumed(&self) -> bool {
+        self.machine.is_resumed()
+    }
+
+    fn serves(&self, host: &str) -> bool {
+        self.machine.serves(host)
     }
 
     fn has_partial(&self) -> bool {

@@ -14,9 +14,9 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::certificates::{certificates, read};
 use crate::config::{TlsConfig, versions};
+use crate::crypto::{Crypto, Provider, Simulated};
 use crate::error::TlsError;
 use crate::info::TlsInfo;
-use crate::provider::Provider;
 use crate::session::Session;
 use crate::version::Version;
 
@@ -100,7 +100,7 @@ impl fmt::Debug for Connector {
 #[derive(Debug, Default)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct ConnectorBuilder {
-    provider: Provider,
+    crypto: Crypto,
     roots: Vec<PathBuf>,
     roots_pem: Vec<Vec<u8>>,
     alpn: Vec<Vec<u8>>,
@@ -135,7 +135,14 @@ impl ConnectorBuilder {
 
     /// Whose cryptography is used.
     pub fn provider(mut self, provider: Provider) -> Self {
-        self.provider = provider;
+        self.crypto = Crypto::Of(provider);
+        self
+    }
+
+    /// Takes chance and time from a simulation.
+    #[doc(hidden)]
+    pub fn simulated(mut self, simulated: Simulated) -> Self {
+        self.crypto = Crypto::Simulated(simulated);
         self
     }
 
@@ -173,14 +180,15 @@ impl ConnectorBuilder {
         if store.is_empty() {
             return Err(TlsError::Settings("a client trusts somebody: give it roots"));
         }
-        let provider = Arc::new(self.provider.provider());
+        let provider = self.crypto.provider();
         let versions = versions(self.min.unwrap_or(Version::Tls12), Version::Tls13)?;
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions)?;
+        let builder = ClientConfig::builder_with_details(Arc::clone(&provider), self.crypto.time());
+        let builder = builder.with_protocol_versions(versions)?;
         let builder = builder.with_root_certificates(store);
         let mut config = match &self.certificate {
             None => builder.with_no_client_auth(),
             Some((chain, key)) => {
-                let key = crate::certificates::certified(&provider, (nowhere, chain), (nowhere, key))?;
+                let key = crate::certificates::certified(&provider, (nowhere, chain), (nowhere, key), None)?;
                 builder.with_client_cert_resolver(Arc::new(rustls::sign::SingleCertAndKey::from(key)))
             }
         };

@@ -149,6 +149,31 @@ fn a_client_shows_its_certificate() {
     });
 }
 
+#[test]
+fn a_ticket_is_good_while_the_same_is_asked_of_clients() {
+    run(async || {
+        let [known, user, other] = [pair(&["localhost"]), pair(&["user"]), pair(&["other"])];
+        let roots = std::env::temp_dir().join(format!("plimsoll-roots-{}.pem", std::process::id()));
+        std::fs::write(&roots, &user.certificate).expect("written");
+        let config = server(&known).client_roots(&roots).build().expect("good settings");
+        let shows = Connector::builder().roots_pem(&known.certificate).certificate_pem(&user.certificate, &user.key);
+        let shows = shows.build().expect("good");
+        for is_resumed in [false, true] {
+            let (mut near, mut far) = connected(config.clone(), &shows, "localhost").await?;
+            let agreed = info(&near).expect("it is TLS");
+            assert_eq!((agreed.is_resumed, agreed.peer_certificates.len()), (is_resumed, 1));
+            near.send_static(b"with a ticket before it").await?;
+            assert!(far.recv().await?.is_some());
+        }
+        std::fs::write(&roots, &other.certificate).expect("written");
+        config.reload().expect("it is a root");
+        let refused = connected(config, &shows, "localhost").await;
+        assert!(matches!(refused, Err(Error::System(Errno::PROTO))), "its certificate is looked at again: {refused:?}");
+        std::fs::remove_file(&roots).expect("it is there");
+        Ok(())
+    });
+}
+
 /// Passes bytes on in pieces, and can stop in the middle.
 async fn passed_on(pieces: usize, bytes_max: usize, config: TlsConfig, client: &Connector) -> Result<(Stream, Stream)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;

@@ -7,7 +7,7 @@ use core::task::{Context, Poll};
 use bytes::Buf;
 use http::{HeaderMap, StatusCode};
 use http_body::{Body as HttpBody, Frame};
-use plimsoll_http::codec::h1::{check_field, is_trailer};
+use plimsoll_codec::h1::{check_field, is_trailer};
 use plimsoll_http::{BodyWriter, Error, IntoResponse, Request, Response};
 use plimsoll_runtime::{Kind, Sleep, sleep};
 use tower_service::Service;

@@ -11,7 +11,7 @@ pub(crate) fn response(head: &http::response::Parts) -> Result<(Response, Option
         if *name == header::CONTENT_LENGTH {
             length = value.to_str().ok().and_then(|text| text.parse().ok());
         } else if !is_servers(name) {
-            response.push_header(name.as_str(), value.as_bytes())?;
+            response.push_http_header(name, value)?;
         }
     }
     Ok((response, length))

@@ -27,6 +27,11 @@
 //! # Ok::<(), plimsoll_runtime::Error>(())
 //! ```
 //!
+//! # The way back
+//!
+//! [`HandlerService`] is a handler or a router of ours as a tower service: to be nested in a router of axum while a
+//! service moves from one to the other, wrapped by tower's layers, and tested by `oneshot` without a socket.
+//!
 //! # What is under the line and what is not
 //!
 //! The server's own memory is, as always: connections, heads, bodies on their way, the cells of handlers' tasks. What a
@@ -75,6 +80,7 @@
 mod answer;
 mod body;
 mod grpc;
+mod handler;
 mod head;
 mod slot;
 #[cfg(feature = "axum")]
@@ -83,6 +89,7 @@ pub mod ws;
 use core::net::SocketAddr;
 
 pub use body::Body;
+pub use handler::{AnswerBody, Answering, HandlerService};
 use http_body::Body as HttpBody;
 use plimsoll_http::Server;
 use tower_service::Service;

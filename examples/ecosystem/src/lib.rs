@@ -14,6 +14,9 @@ use plimsoll::{MemoryLimit, Runtime};
 pub mod hello {
     #![allow(missing_docs, clippy::pedantic)]
     tonic::include_proto!("hello");
+
+    /// What `proto/hello.proto` says, encoded.
+    pub const DESCRIPTORS: &[u8] = tonic::include_file_descriptor_set!("hello");
 }
 
 /// Any error: the program ends with it.

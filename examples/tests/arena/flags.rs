@@ -184,7 +184,7 @@ fn the_plan_is_a_sum() {
     const LAST: [&str; 6] =
         ["fixed", "parked_connection", "active_exchange", "kernel_per_connection", "parked_max", "active_max"];
     // What is unlike other connections, or asked for, is in no sum.
-    const APART: [&str; 10] = [
+    const APART: [&str; 13] = [
         "http2_parked",
         "http2_active",
         "http2_stream",
@@ -195,6 +195,9 @@ fn the_plan_is_a_sum() {
         "counted_released",
         "counted_tunnel",
         "counted_events",
+        "tls_lists",
+        "tls_parked",
+        "tls_handshake",
     ];
     for driver in drivers() {
         let ended = run("arena", &["--plan", "--driver", driver, "--workers", "2", "--memory", "64MiB"]);

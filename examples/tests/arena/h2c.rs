@@ -3,9 +3,9 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use plimsoll::http::codec::h1::FieldSlot;
-use plimsoll::http::codec::hpack::{Decoder, FieldBuf, TABLE_BYTES};
-use plimsoll::http::codec::ws::{FrameHead, Opcode};
+use plimsoll_codec::h1::FieldSlot;
+use plimsoll_codec::hpack::{Decoder, FieldBuf, TABLE_BYTES};
+use plimsoll_codec::ws::{FrameHead, Opcode};
 use plimsoll_conformance::frames::{DATA, END_HEADERS, END_STREAM, HEADERS, SETTINGS, block, frame};
 
 use crate::process::{Arena, Running, WAIT_MAX, drivers};

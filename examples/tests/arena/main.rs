@@ -19,5 +19,6 @@ mod relay;
 mod release;
 mod restart;
 mod routes;
+mod secured;
 mod small;
 mod socket;

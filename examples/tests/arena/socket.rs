@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use plimsoll::http::codec::ws::{Decoder, Event, FrameHead, Limits, Opcode, Role};
+use plimsoll_codec::ws::{Decoder, Event, FrameHead, Limits, Opcode, Role};
 
 use crate::client::Client;
 use crate::process::WAIT_MAX;

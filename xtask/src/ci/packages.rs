@@ -1,16 +1,17 @@
 //! What is published, as those get it who depend on it: packed, unpacked, and built by a crate that is not of this
-//! workspace.
+//! workspace; with `panic = "unwind"` and `"abort"`, and what a handler's panic does with each.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::Outcome;
 use super::steps::finish;
 use crate::repo;
 use crate::tidy::workspace::Workspace;
 
-/// Packs everything that is published, and runs a program that knows nothing but the packages.
+/// Packs everything that is published, and runs programs that know nothing but the packages.
 pub(super) fn packages() -> Outcome {
     let workspace = match Workspace::load(&repo::root()) {
         Ok(workspace) => workspace,
@@ -30,7 +31,35 @@ pub(super) fn packages() -> Outcome {
     if let Err(error) = write_stranger(&names, &dir.join("package"), &crate_dir) {
         return Outcome::Failed(error);
     }
-    finish(repo::cargo().args(["run", "--quiet"]).current_dir(&crate_dir).env("CARGO_TARGET_DIR", dir.join("built")))
+    let built = dir.join("built");
+    let run = |args: &[&str]| {
+        let mut run = repo::cargo();
+        run.args(["run", "--quiet"]).args(args).current_dir(&crate_dir).env("CARGO_TARGET_DIR", &built);
+        // One of the panics is asked for.
+        run.env("RUST_BACKTRACE", "0");
+        run
+    };
+    for mut runs in [run(&[]), run(&["--", PANIC])] {
+        match finish(&mut runs) {
+            Outcome::Passed => {}
+            failed => return failed,
+        }
+    }
+    let mut build = repo::cargo();
+    build.args(["build", "--quiet", "--profile", "aborting"]).current_dir(&crate_dir).env("CARGO_TARGET_DIR", &built);
+    match finish(&mut build) {
+        Outcome::Passed => aborts(&built.join("aborting/stranger")),
+        failed => failed,
+    }
+}
+
+/// Runs the program that was built with `panic = "abort"`, whose handler panics.
+fn aborts(program: &Path) -> Outcome {
+    match Command::new(program).arg(PANIC).stdout(Stdio::null()).stderr(Stdio::null()).status() {
+        Ok(status) if status.signal() == Some(SIGABRT) => Outcome::Passed,
+        Ok(status) => Outcome::Failed(format!("with panic = \"abort\" a handler's panic ended with {status}")),
+        Err(error) => Outcome::Failed(format!("{} did not start: {error}", program.display())),
+    }
 }
 
 /// `plimsoll-1.2.3.crate`, and not `plimsoll-http-1.2.3.crate`.
@@ -71,12 +100,21 @@ fn write_stranger(names: &[&str], packed: &Path, crate_dir: &Path) -> Result<(),
     fs::copy(&lock, crate_dir.join("Cargo.lock")).map(drop).map_err(|error| told(&lock, error))
 }
 
+/// Has the program ask a handler that panics.
+const PANIC: &str = "panic";
+/// How a process ends that aborts.
+const SIGABRT: i32 = 6;
+
 const STRANGER_MANIFEST: &str = r#"[package]
 name = "stranger"
 version = "0.0.0"
 edition = "2024"
 
 [workspace]
+
+[profile.aborting]
+inherits = "dev"
+panic = "abort"
 
 [dependencies]
 plimsoll = { version = "*", features = ["json", "deflate"] }
@@ -101,7 +139,17 @@ async fn create(mut req: Request) -> Result<(StatusCode, Json<User>), Error> {
     Ok((StatusCode::CREATED, Json(user)))
 }
 
+/// With `panic = "abort"` it does not return.
+fn ask_for_a_panic() {
+    let client = Client::new(Router::new().get("/", async |_: Request| -> &'static str { panic!("as it was asked") }));
+    assert_eq!(client.get("/").send().status(), StatusCode::INTERNAL_SERVER_ERROR);
+    client.finish();
+}
+
 fn main() {
+    if std::env::args().nth(1).is_some_and(|asked| asked == "panic") {
+        return ask_for_a_panic();
+    }
     let routes = Router::new().post("/users", create).layer((RequestId::new(), CatchPanic));
     let client = Client::new(routes.get("/metrics", metrics::handler()));
     let answer = client.post("/users").json(&User { name: "ada".to_owned() }).send();

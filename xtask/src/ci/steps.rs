@@ -1,6 +1,8 @@
 //! What each step of `ci` does.
 
+use std::num::NonZero;
 use std::process::Command;
+use std::thread;
 
 use super::Outcome;
 use crate::conformance::clients;
@@ -55,10 +57,13 @@ pub(super) fn deny() -> Outcome {
 /// Libraries, programs, examples, integration tests and the examples of the documentation. A program that fails does
 /// not hide what the others find.
 pub(super) fn test() -> Outcome {
-    match finish(repo::cargo().args(["test", "--workspace", "--locked", "--no-fail-fast"])) {
+    let threads = test_threads();
+    match finish(repo::cargo().args(["test", "--workspace", "--locked", "--no-fail-fast"]).env(TEST_THREADS, &threads))
+    {
         // Nobody else in the workspace asks for these features.
         Outcome::Passed => {
             let mut adapters = repo::cargo();
+            adapters.env(TEST_THREADS, &threads);
             adapters.args(["test", "-p", "plimsoll-runtime", "-p", "plimsoll-tower", "--all-features", "--locked"]);
             finish(adapters.args([
                 "--test",
@@ -73,6 +78,12 @@ pub(super) fn test() -> Outcome {
         }
         failed => failed,
     }
+}
+
+/// Most tests wait for peers and clocks more than they compute.
+fn test_threads() -> String {
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    (processors * TESTS_A_PROCESSOR).to_string()
 }
 
 pub(super) fn doc() -> Outcome {
@@ -285,7 +296,11 @@ fn shown(command: &Command) -> String {
     format!("{}{}{}", variables.collect::<String>(), program.to_string_lossy(), words.collect::<String>())
 }
 
-const SOAK_MINUTES: &str = "2";
+/// Tells a test program how many of its tests run at once.
+const TEST_THREADS: &str = "RUST_TEST_THREADS";
+const TESTS_A_PROCESSOR: usize = 3;
+
+const SOAK_MINUTES: &str = "1";
 
 /// The crates with unsafe code: the address sanitizer watches their tests.
 const ASAN_PACKAGES: [&str; 4] = ["plimsoll-slab", "plimsoll-pool", "plimsoll-reactor", "plimsoll-runtime"];

@@ -13,6 +13,8 @@ pub(super) struct Arena {
     pub(super) address: String,
     /// Where it listens for HTTP/2 alone, if it was told to.
     pub(super) h2c: Option<String>,
+    /// ... and for HTTPS.
+    pub(super) tls: Option<String>,
 }
 
 impl Arena {
@@ -22,7 +24,7 @@ impl Arena {
         command.args(["--listen", "127.0.0.1:0", "--workers", "1", "--driver", driver]).args(flags);
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
         let child = child.map_err(|error| format!("arena: {error}"))?;
-        let mut arena = Arena { child, address: String::new(), h2c: None };
+        let mut arena = Arena { child, address: String::new(), h2c: None, tls: None };
         let mut line = String::new();
         if let Some(stdout) = arena.child.stdout.take() {
             let read = BufReader::new(stdout).read_line(&mut line);
@@ -31,6 +33,7 @@ impl Arena {
         let value = |name: &str| line.split_whitespace().find_map(|word| word.strip_prefix(name)).map(str::to_owned);
         arena.address = value("http://").ok_or("arena is not ready; its last words are above")?;
         arena.h2c = value("h2c=");
+        arena.tls = value("tls=");
         Ok(arena)
     }
 

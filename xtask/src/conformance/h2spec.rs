@@ -1,4 +1,5 @@
-//! h2spec, the public suite of HTTP/2, against `arena` and against a router of axum, on each driver.
+//! h2spec, the public suite of HTTP/2, against `arena`, with and without TLS, and against a router of axum, on each
+//! driver.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -74,27 +75,28 @@ fn suite() -> Result<PathBuf, String> {
     }
 }
 
-/// The suite's last line, if every case passed.
+/// The suite's last lines, without TLS and with it, if every case passed.
 fn on_driver(suite: &Path, driver: &str) -> Result<String, String> {
-    let mut arena = Arena::start(driver, &["--h2c", "127.0.0.1:0"])?;
+    let mut arena = Arena::start(driver, &["--h2c", "127.0.0.1:0", "--tls", "127.0.0.1:0", "--tls-self-signed"])?;
     let port =
-        arena.h2c.as_deref().and_then(|address| address.rsplit(':').next()).ok_or("arena has no port for HTTP/2")?;
-    let judged = cases(suite, port)?;
+        |address: &Option<String>| address.as_deref().and_then(|address| address.rsplit(':').next().map(str::to_owned));
+    let in_the_clear = cases(suite, &port(&arena.h2c).ok_or("arena has no port for HTTP/2")?, &[])?;
+    let over_tls = cases(suite, &port(&arena.tls).ok_or("arena has no port for HTTPS")?, &["-t", "-k"])?;
     arena.stop()?;
-    judged
+    Ok(format!("{}; over TLS: {}", in_the_clear?, over_tls?))
 }
 
 /// The same through a router of axum.
 fn on_router(suite: &Path, server: &Path, flags: &[&str]) -> Result<String, String> {
     let mut served = Served::start(server, &[&["--service", "axum"], flags].concat())?;
-    let judged = cases(suite, &served.port)?;
+    let judged = cases(suite, &served.port, &[])?;
     served.stop()?;
     judged
 }
 
 /// The suite's last line, if every case passed; the outer error is that it did not run.
-fn cases(suite: &Path, port: &str) -> Result<Result<String, String>, String> {
-    let output = Command::new(suite).args(["--strict", "-h", "127.0.0.1", "-p", port]).output();
+fn cases(suite: &Path, port: &str, flags: &[&str]) -> Result<Result<String, String>, String> {
+    let output = Command::new(suite).args(["--strict", "-h", "127.0.0.1", "-p", port]).args(flags).output();
     let output = output.map_err(|error| format!("did not start: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let summary = text.lines().rev().find(|line| line.contains(" passed")).unwrap_or("no summary").to_owned();

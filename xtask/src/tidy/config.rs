@@ -43,7 +43,7 @@ pub(super) const MAY_DEPEND_ON: [(&str, &[&str]); 10] = [
     ("plimsoll-tls", &["plimsoll-runtime", "plimsoll-pool"]),
     ("plimsoll-http", &["plimsoll-runtime", "plimsoll-codec", "plimsoll-pool", "plimsoll-slab", "plimsoll-tls"]),
     ("plimsoll-macros", &[]),
-    ("plimsoll-tower", &["plimsoll-http", "plimsoll-runtime", "plimsoll-pool"]),
+    ("plimsoll-tower", &["plimsoll-http", "plimsoll-codec", "plimsoll-runtime", "plimsoll-pool"]),
     (
         "plimsoll",
         &[
@@ -67,7 +67,7 @@ pub(super) const CIRCLES_LEFT: [(&str, usize); 0] = [];
 pub(super) const ROOMS_PACKAGE: &str = "crates/http";
 /// Its rooms, the highest first. A room imports from those below it; those of one level do not import each other.
 pub(super) const ROOMS: [&[&str]; 7] =
-    [&["face"], &["worker"], &["hub"], &["h1", "h2", "websocket"], &["exchange"], &["memory"], &["base"]];
+    [&["face"], &["worker"], &["hub"], &["h1", "h2", "websocket", "call"], &["exchange"], &["memory"], &["base"]];
 /// Imports that run up or across still: from which room, to which, and how many. They may only get fewer.
 pub(super) const UP_LEFT: [(&str, &str, usize); 0] = [];
 
@@ -122,6 +122,11 @@ pub(super) const OLD_WORDS_STATED_IN: [&str; 3] = ["CHANGELOG.md", "CONTRIBUTING
 /// The list of where things are, and its heading.
 pub(super) const WHERE_IS_IN: &str = "ARCHITECTURE.md";
 pub(super) const WHERE_IS_HEADING: &str = "## Where is ...";
+
+/// The crate that users add.
+pub(super) const FACADE: &str = "plimsoll";
+/// Where the public surface of each crate is listed.
+pub(super) const SURFACE_LISTS: &str = "docs/api/";
 
 /// Columns of the first line of a commit.
 pub(super) const SUBJECT_COLUMNS_MAX: usize = 72;

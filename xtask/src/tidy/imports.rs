@@ -180,6 +180,18 @@ fn reached_from<'a>(arrows: &'a Arrows, file: &String) -> BTreeSet<&'a String> {
     reached
 }
 
+/// What a file exports by `pub use`: the name here, and the path behind it.
+pub(crate) fn exports(file: &File) -> Vec<(String, Vec<String>)> {
+    let tokens = file.tokens.as_slice();
+    let mut names = Vec::new();
+    for at in 1..tokens.len() {
+        if tokens[at].is("use") && tokens[at - 1].is("pub") && !file.is_test_line(tokens[at].line) {
+            tree(tokens, at + 1, &[], &mut names);
+        }
+    }
+    names.into_iter().filter_map(|(name, path)| Some((name?, path))).collect()
+}
+
 /// The inline modules of a file, each with the index of its first token.
 fn inline_modules(tokens: &[Token]) -> Vec<(Module, core::ops::Range<usize>)> {
     let mut around: Vec<(String, usize)> = Vec::new();

@@ -10,6 +10,7 @@ mod flags;
 mod layout;
 mod manifests;
 mod naming;
+mod one_path;
 mod paths;
 mod room_imports;
 mod rooms;
@@ -24,7 +25,7 @@ use super::{Finding, Verdict};
 type Rule = fn(&Workspace) -> Verdict;
 
 /// The name of each rule, and the rule.
-pub(super) const ALL: [(&str, Rule); 27] = [
+pub(super) const ALL: [(&str, Rule); 28] = [
     ("file-lines", size::files),
     ("function-lines", size::functions),
     ("unsafe-listed", unsafety::listed),
@@ -51,6 +52,7 @@ pub(super) const ALL: [(&str, Rule); 27] = [
     ("sans-io", calls::sans_io),
     ("machine-paths", paths::machine_paths),
     ("where-is", where_is::rows),
+    ("one-path", one_path::one_path),
     ("commit-subjects", commits::subjects),
 ];
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::{fs, io};
 
 use super::commits;
+use super::config::SURFACE_LISTS;
 use super::manifest::Manifest;
 use super::source::Source;
 
@@ -174,7 +175,10 @@ fn read_into(root: &Path, dir: &Path, texts: &mut BTreeMap<String, String>) -> i
             if !skipped {
                 read_into(root, &path, texts)?;
             }
-        } else if [".rs", ".toml", ".md"].iter().any(|ending| last.ends_with(ending)) || name == ".ci/run" {
+        } else if [".rs", ".toml", ".md"].iter().any(|ending| last.ends_with(ending))
+            || name == ".ci/run"
+            || name.starts_with(SURFACE_LISTS)
+        {
             texts.insert(name, fs::read_to_string(&path)?);
         }
     }

@@ -1,6 +1,6 @@
 //! Dates that are known, and every day of four centuries against a plain count.
 
-use super::format;
+use super::{format, parse};
 
 #[test]
 fn known_dates() {
@@ -20,6 +20,48 @@ fn known_dates() {
     }
 }
 
+#[test]
+fn other_forms_of_dates() {
+    for (date, seconds) in [
+        ("Sun, 06 Nov 1994 08:49:37 GMT", Some(784_111_777)),
+        (" Sunday, 06-Nov-94 08:49:37 GMT\t", Some(784_111_777)),
+        ("Sun Nov  6 08:49:37 1994", Some(784_111_777)),
+        ("Tue Feb 29 00:00:00 2000", Some(951_782_400)),
+        ("Friday, 01-Jan-38 00:00:00 GMT", Some(2_145_916_800)),
+        ("Thu, 01 Jan 1970 00:00:60 GMT", Some(60)),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", Some(253_402_300_799)),
+        ("Thu, 29 Feb 2001 00:00:00 GMT", None),
+        ("Thu, 31 Apr 2001 00:00:00 GMT", None),
+        ("Thu, 00 Jan 2001 00:00:00 GMT", None),
+        ("Wed, 31 Dec 1969 23:59:59 GMT", None),
+        ("Sun, 06 Nov 1994 24:00:00 GMT", None),
+        ("Sun, 06 Nov 1994 08:49:37", None),
+        ("Sun, 06 Nov 1994 08:49:37 UTC", None),
+        ("Sun, 06 nov 1994 08:49:37 GMT", None),
+        ("Sun, 006 Nov 1994 08:49:37 GMT", None),
+        ("Sun, +6 Nov 1994 08:49:37 GMT", None),
+        ("Sun, 06 Nov 1994 8:49:37 GMT", None),
+        ("Sun, 06 Nov 19940 08:49:37 GMT", None),
+        ("Sun Nov 6 08:49:37 1994 GMT", None),
+        ("784111777", None),
+        ("", None),
+        ("\u{e9}, 06 Nov 1994", None),
+    ] {
+        assert_eq!(parse(date.as_bytes()), seconds, "{date:?}");
+    }
+    assert_eq!(parse(b"\xff"), None);
+}
+
+proptest::proptest! {
+    /// Whatever is read as a date is one: written, it is read as the same.
+    #[test]
+    fn any_text_is_a_date_or_none(text in "[A-Za-z]{0,3},? {0,2}[0-9]{0,3}[ -]?(Jan|Feb|Dec|x)?[ -]?[0-9]{0,5} ?[0-9:]{0,9}( GMT)?") {
+        if let Some(seconds) = parse(text.as_bytes()) {
+            proptest::prop_assert_eq!(parse(&format(seconds)), Some(seconds));
+        }
+    }
+}
+
 /// Counts days one by one, with the rule for leap years as everybody knows it.
 #[test]
 fn every_day_of_four_centuries() {
@@ -29,6 +71,8 @@ fn every_day_of_four_centuries() {
         let text = std::str::from_utf8(&date).expect("ASCII");
         let month_name = std::str::from_utf8(&super::MONTHS[month - 1]).expect("ASCII");
         assert_eq!(text[5..16], format!("{day:02} {month_name} {year}"));
+        let second = days * 86_400 + days * 7_919 % 86_400;
+        assert_eq!(parse(&format(second)), Some(second), "{text}");
         assert_eq!(text.as_bytes()[..3], super::WEEKDAYS[days as usize % 7]);
         let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
         let last = match month {

@@ -74,7 +74,7 @@ pub use limits::{FIELDS_CEILING, Limits, LimitsBuilder};
 pub(crate) use response::decimal;
 pub use response::{BodyLength, BodyOut, Persistence, ResponseHead};
 pub use search::{HTTP2_PREFACE, HeadSearch, LEADING_LINES_MAX};
-pub use sink::{Fields, Full, Sink, check_field, field_len, put_field};
+pub use sink::{Fields, Full, Sink, check_field, field_len, is_reserved_field, put_field};
 pub use span::{FieldSlot, Span};
 pub use status::{CONTINUE, error_line, error_response};
 pub use target::TargetForm;

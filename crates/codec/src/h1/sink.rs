@@ -133,12 +133,24 @@ pub fn check_field(name: &[u8], value: &[u8]) -> Result<(), Error> {
     if !is_token(name) || !is_field_value(value) {
         return Err(Error::ResponseFieldInvalid);
     }
-    let is_reserved = match name.len() {
+    if is_reserved_field(name) { Err(Error::FieldReserved) } else { Ok(()) }
+}
+
+/// Whether the codec writes fields of this name itself, so that a program does not: in any case of letters `Date`,
+/// `Connection`, `Content-Length` and `Transfer-Encoding`.
+///
+/// ```
+/// use plimsoll_codec::h1::is_reserved_field;
+///
+/// assert!(is_reserved_field(b"content-length") && !is_reserved_field(b"content-type"));
+/// ```
+#[must_use]
+pub fn is_reserved_field(name: &[u8]) -> bool {
+    match name.len() {
         4 => name.eq_ignore_ascii_case(b"date"),
         10 => name.eq_ignore_ascii_case(b"connection"),
         14 => name.eq_ignore_ascii_case(b"content-length"),
         17 => name.eq_ignore_ascii_case(b"transfer-encoding"),
         _ => false,
-    };
-    if is_reserved { Err(Error::FieldReserved) } else { Ok(()) }
+    }
 }

@@ -136,6 +136,11 @@ pub struct Config {
     /// Retry-After. Two workers that begin one at the same moment may both: so there may be one more for each further
     /// worker. `None` for no limit. Default `None`.
     pub handlers_in_progress_max: Option<u32>,
+    /// Handshakes of TLS that each worker has in progress, at least 1; half of them, rounded up, of one address. Each
+    /// may come to hold 24 KiB. Others wait in turns over addresses, for [`head_timeout`](Self::head_timeout) from
+    /// their accept at most, and nothing is reserved or read for them before. `None`: as many as fit into an eighth of
+    /// a worker's share of the memory line, 2 to 4,096. Default `None`.
+    pub handshakes_in_progress_max: Option<u32>,
     /// Paths of routes that are always answered, such as `/health`, compared as they come and without a query, whatever
     /// the method. Where there are some, each worker keeps 64 KiB of the line, and lets four requests for them run
     /// beside all others: they wait for no memory, no turn and no other handler, and are not refused. Their answers
@@ -256,6 +261,7 @@ impl Default for Config {
             requests_max: None,
             connections_max: CONNECTIONS_CEILING,
             handlers_in_progress_max: None,
+            handshakes_in_progress_max: None,
             reserved_paths: Vec::new(),
             connections_per_address_max: None,
             proxy_protocol: ProxyProtocol::Off,
@@ -328,6 +334,11 @@ impl Config {
             (self.read_ahead_requests_max > 0, "read_ahead_requests_max", "at least 1"),
             (self.requests_max != Some(0), "requests_max", "at least 1; None switches it off"),
             ((1..=CONNECTIONS_CEILING).contains(&self.connections_max), "connections_max", "between 1 and 16,777,215"),
+            (
+                self.handshakes_in_progress_max.is_none_or(|max| (1..=65_536).contains(&max)),
+                "handshakes_in_progress_max",
+                "between 1 and 65,536; None leaves it to the memory line",
+            ),
             (self.handlers_in_progress_max != Some(0), "handlers_in_progress_max", "at least 1; None switches it off"),
             (
                 self.connections_per_address_max != Some(0),

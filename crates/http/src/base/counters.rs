@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::exchange_end::ExchangeEnd;
+use crate::base::handshakes::{HandshakeCounters, HandshakeTotals};
 
 /// The first status code that is counted, and how many there are.
 const CODE_FIRST: u16 = 100;
@@ -94,7 +95,10 @@ pub(crate) struct WorkerCounters {
     exchanges_begun: AtomicU64,
     exchanges_ended: [AtomicU64; ExchangeEnd::ALL.len()],
     shed: [AtomicU64; Shed::ALL.len()],
+    pub(crate) handshakes: HandshakeCounters,
     codes: Box<[AtomicU64]>,
+    /// Engines that count here: one for each address, and those of servers that count together.
+    engines: AtomicU64,
 }
 
 impl Default for WorkerCounters {
@@ -111,13 +115,15 @@ impl Default for WorkerCounters {
             exchanges_begun: AtomicU64::new(0),
             exchanges_ended: Default::default(),
             shed: Default::default(),
+            handshakes: HandshakeCounters::default(),
             codes: (0..CODES).map(|_| AtomicU64::new(0)).collect(),
+            engines: AtomicU64::new(0),
         }
     }
 }
 
 /// Adds to a counter that has one writer: a load and a store, no locked instruction.
-fn add(counter: &AtomicU64, by: i64) {
+pub(super) fn add(counter: &AtomicU64, by: i64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add_signed(by), Ordering::Relaxed);
 }
 
@@ -186,6 +192,16 @@ impl WorkerCounters {
         add(&self.exchanges_ended[how as usize], count.into());
     }
 
+    /// An engine begins to count here, or has ended.
+    pub(crate) fn engine(&self, by: i64) {
+        add(&self.engines, by);
+    }
+
+    /// Whether all that was begun here has ended, where no other engine goes on.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.engines.load(Ordering::Relaxed) > 0 || self.exchanges_now() == 0
+    }
+
     /// Exchanges of this worker that were begun and have not ended.
     pub(crate) fn exchanges_now(&self) -> u64 {
         let ended: u64 = self.exchanges_ended.iter().map(|count| count.load(Ordering::Relaxed)).sum();
@@ -228,6 +244,8 @@ pub struct Totals {
     pub responses_total: Vec<(u16, u64)>,
     /// What was shed or closed early, in the order of [`Shed::ALL`].
     pub shed_total: [u64; Shed::ALL.len()],
+    /// Handshakes of TLS.
+    pub handshakes: HandshakeTotals,
 }
 
 impl Counters {
@@ -251,6 +269,8 @@ impl Counters {
             self.0.iter().map(|worker| of(worker).load(Ordering::Relaxed)).sum()
         };
         let active = sum(&|worker| &worker.active);
+        let mut handshakes = HandshakeTotals::default();
+        self.0.iter().for_each(|worker| worker.handshakes.add_to(&mut handshakes));
         let code = |at: usize| (CODE_FIRST + at as u16, sum(&|worker| &worker.codes[at]));
         Totals {
             parked: sum(&|worker| &worker.connections).saturating_sub(active),
@@ -264,6 +284,7 @@ impl Counters {
             exchanges_ended_total: ExchangeEnd::ALL.map(|how| sum(&|worker| &worker.exchanges_ended[how as usize])),
             responses_total: (0..CODES).map(code).filter(|(_, count)| *count > 0).collect(),
             shed_total: Shed::ALL.map(|reason| sum(&|worker| &worker.shed[reason as usize])),
+            handshakes,
         }
     }
 }

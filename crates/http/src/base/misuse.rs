@@ -14,12 +14,18 @@ pub enum Misuse {
     AnsweredAlready,
     /// A status or a field for an answer whose head was sent before its body.
     HeadSent,
+    /// A response that begins a streamed answer, and has a part that was refused: the log says which.
+    ResponseRefused,
     /// A body in the response that begins a streamed answer.
     StreamedWithBody,
     /// More bytes of a body than were announced.
     BodyTooLong,
     /// Fewer bytes of a body than were announced.
     BodyTooShort,
+    /// A handler that a program called itself ended before its answer did.
+    AnswerCutShort,
+    /// A handler was called, or its answer read, on a thread that is no worker of the runtime, or not that handler's.
+    OffWorker,
     /// A body for a status or a method that has none.
     BodyNotAllowed,
     /// More fields of an answer than HTTP/2 has room for.
@@ -59,9 +65,15 @@ impl fmt::Display for Misuse {
         f.write_str(match self {
             Self::AnsweredAlready => "the request was answered already",
             Self::HeadSent => "the answer was streamed: its status and fields were sent before its body",
+            Self::ResponseRefused => "a part of the response was refused: see the line of the log before this one",
             Self::StreamedWithBody => "an answer that is streamed has no body of its own",
             Self::BodyTooLong => "more bytes than were announced",
             Self::BodyTooShort => "fewer bytes than were announced",
+            Self::AnswerCutShort => "the handler ended before its answer was complete",
+            Self::OffWorker => {
+                "a handler of Plimsoll stays on a worker: call its service, and read its answer, within `block_on` or \
+                 a task of Plimsoll's runtime, and not on a thread of another one"
+            }
             Self::BodyNotAllowed => "this answer has no body",
             Self::FieldsTooLong => "the fields of an answer are too long: HTTP/2 has room for 15 KiB",
             Self::TrailersTooLong => "the trailers are too long: HTTP/2 has room for 15 KiB",

@@ -10,6 +10,8 @@
 //! | [`error`] | what a handler's calls can fail with |
 //! | [`counters`] | what a server has done |
 //! | [`exchange_end`] | what was begun ends once, for one reason, which is counted |
+//! | [`handshakes`] | how handshakes of TLS end, and how many have |
+//! | [`known_peers`] | addresses of peers that were asked for before |
 //! | [`misuse`] | how a handler may use a call when that makes no sense |
 //! | [`peers`] | what is known of a peer beside its socket, and how many connections an address has |
 //! | [`preface`] | whether a connection begins as one of HTTP/2 |
@@ -26,6 +28,8 @@ pub(crate) mod data_error;
 pub(crate) mod error;
 pub(crate) mod exchange_end;
 pub(crate) mod forwarded;
+pub(crate) mod handshakes;
+pub(crate) mod known_peers;
 pub(crate) mod misuse;
 pub(crate) mod peers;
 pub(crate) mod preface;

@@ -14,6 +14,7 @@ use plimsoll_runtime::net::Address;
 use plimsoll_slab::Key;
 
 use crate::base::config::{Config, ProxyProtocol};
+use crate::base::known_peers::KnownPeers;
 
 /// What an address in the map is charged: its key and count, at half-full nodes, with their share of inner nodes.
 const ADDRESS_BYTES: u64 = 64;
@@ -113,6 +114,7 @@ pub(crate) struct Peers {
     /// The connection that was asked about last, and its address: a request asks several times, and the system each
     /// time.
     asked: Cell<Option<(Key, u64)>>,
+    known: KnownPeers,
 }
 
 impl Peers {
@@ -125,6 +127,7 @@ impl Peers {
             list: Vec::new(),
             charge: None,
             asked: Cell::new(None),
+            known: KnownPeers::default(),
         }
     }
 
@@ -180,6 +183,7 @@ impl Peers {
 
     /// A connection leaves the table and stays open: what it is counted under, for [`left`](Self::left).
     pub(crate) fn released(&mut self, key: Key) -> Option<u128> {
+        self.known.forget(key);
         self.list.get_mut(key.index() as usize).and_then(|peer| ::core::mem::take(peer).host)
     }
 
@@ -201,6 +205,17 @@ impl Peers {
             Source::Proxied(address) => Some(address),
             Source::Awaited | Source::Socket => None,
         }
+    }
+
+    /// The address of a connection's peer. `socket` is asked for it, the first time, unless a PROXY header told it.
+    pub(crate) fn address(&mut self, key: Key, socket: impl FnOnce() -> Option<SocketAddr>) -> Option<SocketAddr> {
+        if let Some(address) = self.proxied(key).or_else(|| self.known.get(key)) {
+            return Some(address);
+        }
+        let address = socket()?;
+        let charge = || plimsoll_runtime::budget().charge(Kind::Slots, KnownPeers::BYTES).ok();
+        self.known.put(key, address, charge);
+        Some(address)
     }
 
     /// The [`host_number`] of a connection's peer; 0 of one without an address, which was reset. `socket` is asked for
@@ -260,3 +275,6 @@ impl Drop for Peers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

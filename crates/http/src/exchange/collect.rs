@@ -23,7 +23,7 @@ use ::core::pin::Pin;
 
 use plimsoll_pool::{Charge, Footprint, Permit, PoolBox, Priority};
 use plimsoll_runtime::memory::admission;
-use plimsoll_runtime::{Kind, Lease, OverBudget, now};
+use plimsoll_runtime::{Kind, Lease, OverBudget, Pool, now};
 
 use crate::base::counters::Shed;
 use crate::base::error::Error;
@@ -49,11 +49,11 @@ enum Room {
 
 impl Room {
     /// From the pool, at once.
-    fn of_pool(worker: &Desk, bytes: usize) -> Result<Self, OverBudget> {
+    fn of_pool(pool: &Pool, bytes: usize) -> Result<Self, OverBudget> {
         if bytes <= SHORT_BYTES {
-            return worker.pool.try_acquire(bytes, Kind::Buffers).map(Self::Lease);
+            return pool.try_acquire(bytes, Kind::Buffers).map(Self::Lease);
         }
-        worker.pool.charge(Kind::Buffers, bytes as u64).map(Self::Charge)
+        pool.charge(Kind::Buffers, bytes as u64).map(Self::Charge)
     }
 
     /// What was granted.
@@ -70,10 +70,10 @@ impl Room {
 }
 
 /// A handler waits for room: connections that stay are told to end for it, and others shed, as for all who wait.
-struct Waits<'a>(&'a Desk);
+pub(crate) struct Waits<'a>(&'a Desk);
 
 impl<'a> Waits<'a> {
-    fn begin(worker: &'a Desk) -> Self {
+    pub(crate) fn begin(worker: &'a Desk) -> Self {
         worker.count_body_wait(1);
         Self(worker)
     }
@@ -88,23 +88,23 @@ impl Drop for Waits<'_> {
 impl ExchangeHandle {
     /// Keeps room for so many bytes of a body with the exchange, in the place of what was kept before.
     fn keep_room(&self, bytes: usize) -> Result<(), Error> {
-        let worker = self.desk();
-        let room = Room::of_pool(worker, bytes)?;
-        self.keep(room, worker.pool.try_acquire_class(PoolBox::<Collected>::CLASS, Kind::Codec)?)
+        let pool = self.port().pool();
+        let room = Room::of_pool(pool, bytes)?;
+        self.keep(room, pool.try_acquire_class(PoolBox::<Collected>::CLASS, Kind::Codec)?)
     }
 
     fn keep(&self, room: Room, cell: Lease) -> Result<(), Error> {
         if self.with_collected(|_collected| ()).is_none() {
             return Err(Error::Disconnected);
         }
-        let share = self.desk().is_weighed().then(|| self.desk().peer_share_of(self.host(), room.bytes()));
+        let weighed = self.desk().filter(|desk| desk.is_weighed());
+        let share = weighed.map(|desk| desk.peer_share_of(self.host(), room.bytes()));
         let collected = PoolBox::from_lease(cell, Collected { room, share });
         self.with_collected(|place| place.replace(collected)).map(drop).ok_or(Error::Disconnected)
     }
 
     /// Keeps room for a whole body; waits for it.
     pub(crate) async fn await_room(&self, bytes: usize) -> Result<(), Error> {
-        let worker = self.desk();
         let is_short = bytes <= SHORT_BYTES;
         if is_short {
             // Those who wait may wait for more than that.
@@ -116,12 +116,12 @@ impl ExchangeHandle {
         let cell = Footprint::new().head(PoolBox::<Collected>::CLASS.bytes());
         let (footprint, charge_bytes) = if is_short { (cell.body(bytes), 0) } else { (cell, bytes as u64) };
         let reserve = admission().reserve(footprint, Priority::Body, self.host()).charge(charge_bytes);
-        let mut reserve = reserve.deadline((now() + worker.config.memory_timeout).as_nanos());
+        let mut reserve = reserve.deadline((now() + self.config().memory_timeout).as_nanos());
         let mut waits = None;
         let granted = poll_fn(|cx| {
             let granted = Pin::new(&mut reserve).poll(cx);
             if granted.is_pending() {
-                waits.get_or_insert_with(|| Waits::begin(worker));
+                waits = waits.take().or_else(|| self.desk().map(Waits::begin));
             }
             granted
         });
@@ -129,7 +129,7 @@ impl ExchangeHandle {
         drop(waits);
         let room = granted.and_then(|mut permit| Some((Room::of_permit(&mut permit, bytes)?, permit.take(0)?)));
         let Some((room, cell)) = room else {
-            worker.shed_for_room(Shed::Body);
+            self.count_shed();
             return Err(OverBudget::new(bytes as u64).into());
         };
         self.keep(room, cell)
@@ -137,12 +137,11 @@ impl ExchangeHandle {
 
     /// Makes the room larger; without as much nothing has happened.
     pub(crate) fn grow_room(&self, more: usize) -> Result<(), Error> {
-        let worker = self.desk();
         let grown = self.with_collected(|place| {
             let Some(Collected { room: Room::Charge(charge), .. }) = place.as_deref_mut() else { return None };
             Some(charge.grow(more as u64).or_else(|_over| {
                 // What the pool could give back is free for a charge now.
-                drop(worker.pool.charge(Kind::Buffers, more as u64)?);
+                drop(self.port().pool().charge(Kind::Buffers, more as u64)?);
                 charge.grow(more as u64)
             }))
         });
@@ -152,10 +151,17 @@ impl ExchangeHandle {
             // The first steps have a lease: the next one has both for a moment.
             Some(None) => self.keep_room(self.room_bytes() + more),
         };
-        grown.inspect_err(|_error| worker.shed_for_room(Shed::Body))?;
-        let share = worker.share_while_weighed(self.id.key(), self.room_bytes());
+        grown.inspect_err(|_error| self.count_shed())?;
+        let share = self.desk().and_then(|desk| desk.share_while_weighed(self.id.key(), self.room_bytes()));
         self.with_collected(|place| place.as_mut().map(|collected| ::core::mem::replace(&mut collected.share, share)));
         Ok(())
+    }
+
+    /// A body found no room.
+    fn count_shed(&self) {
+        if let Some(desk) = self.desk() {
+            desk.shed_for_room(Shed::Body);
+        }
     }
 
     fn room_bytes(&self) -> usize {

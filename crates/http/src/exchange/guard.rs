@@ -21,9 +21,10 @@ pub struct ConnectionGuard {
 impl ConnectionGuard {
     /// Of one that has left the table, counted under `host` and as a released one.
     pub(crate) fn new(port: Rc<dyn Exchanges>, host: Option<u128>, columns: Columns) -> Self {
-        port.desk().must_finish(1);
         let host = host.map(|host| [(host >> 64) as u64, host as u64]);
-        Self { port, host, columns, sort: Sort::Released }
+        let guard = Self { port, host, columns, sort: Sort::Released };
+        guard.desk().must_finish(1);
+        guard
     }
 
     /// The exchanges of its worker.
@@ -32,7 +33,7 @@ impl ConnectionGuard {
     }
 
     pub(crate) fn desk(&self) -> &Desk {
-        self.port.desk()
+        self.port.desk().expect("its connection was in a table")
     }
 
     /// The connection is a member of a hub, and has no task.

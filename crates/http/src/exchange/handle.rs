@@ -7,21 +7,42 @@ use std::rc::Rc;
 
 use plimsoll_codec::h1::{BodyLength, Fields};
 use plimsoll_pool::PoolBox;
-use plimsoll_runtime::{JoinHandle, Lease};
+use plimsoll_runtime::{JoinHandle, Lease, OverBudget, Pool};
 
+use crate::base::config::Config;
+use crate::base::counters::Shed;
 use crate::base::error::Error;
 use crate::base::misuse::Misuse;
 use crate::exchange::collect::Collected;
 use crate::exchange::head::{HeadCallback, HeadCallbacks};
-use crate::exchange::response::{Body, Kind as ResponseKind, Response};
+#[cfg(feature = "router")]
+use crate::exchange::paths::Paths;
+use crate::exchange::response::{Body, Kind as ResponseKind, Refusal, Response};
 use crate::memory::desk::Desk;
 use crate::memory::lasting::ExchangeId;
+
+/// What a handler asks for that only a connection of the server has, where the program itself has called it.
+pub(crate) const WITHOUT_CONNECTION: Error = Error::Unsupported(
+    "upgrades, tunnels, WebSockets and hubs for a request that came through another service, whose connection is not \
+     here to be given away: have the server answer this route itself; here they",
+);
 
 /// The exchanges of a worker, for those who hold one of them: the only way from a handler to whatever carries it. Each
 /// call finds the exchange by its id; one that is over says [`Error::Disconnected`], or nothing.
 pub(crate) trait Exchanges: Any {
-    /// What is there whatever the exchange is.
-    fn desk(&self) -> &Desk;
+    /// What the connections of a worker have together; `None` where the program itself has called the handler.
+    fn desk(&self) -> Option<&Desk>;
+
+    fn config(&self) -> &Config;
+
+    fn pool(&self) -> &Pool;
+
+    /// Whose request it is.
+    fn peer_address(&self, id: ExchangeId) -> Option<SocketAddr>;
+
+    /// The paths of the routes, where there are some.
+    #[cfg(feature = "router")]
+    fn paths(&self) -> Option<&dyn Paths>;
 
     /// For whom an exchange is: the client that a trusted proxy names, or the peer.
     fn host(&self, id: ExchangeId) -> u64;
@@ -107,8 +128,21 @@ impl ExchangeHandle {
         &self.port
     }
 
-    pub(crate) fn desk(&self) -> &Desk {
+    pub(crate) fn desk(&self) -> Option<&Desk> {
         self.port.desk()
+    }
+
+    /// That of an exchange which a connection has: one that leaves HTTP.
+    pub(crate) fn connection_desk(&self) -> &Desk {
+        self.desk().expect("what leaves HTTP came by a connection")
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        self.port.config()
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        self.port.pool()
     }
 
     pub(crate) fn host(&self) -> u64 {
@@ -116,19 +150,23 @@ impl ExchangeHandle {
     }
 
     pub(crate) fn peer_addr(&self) -> Result<SocketAddr, Error> {
-        self.desk().peer_address(self.id.key()).ok_or(Error::Disconnected)
+        self.port.peer_address(self.id).ok_or(Error::Disconnected)
     }
 
     /// Counts a piece of work that must be finished, for this exchange and for the stop of the server.
     pub(crate) fn begin_must_finish(&self) {
-        self.desk().must_finish(1);
+        if let Some(desk) = self.desk() {
+            desk.must_finish(1);
+        }
         self.port.must_finish(self.id, 1);
     }
 
     /// One that was counted is done. The exchange may have forgotten it: it may be over.
     pub(crate) fn end_must_finish(&self) {
         self.port.must_finish(self.id, -1);
-        self.desk().must_finish(-1);
+        if let Some(desk) = self.desk() {
+            desk.must_finish(-1);
+        }
     }
 
     /// Runs `act` on the room for the body that the handler collects, if the exchange is still there.
@@ -157,7 +195,7 @@ impl ExchangeHandle {
     pub(crate) fn on_head(&self, callback: HeadCallback) {
         let heads = self.port.heads();
         // More of them than exchanges: some came too late, which nobody else has noticed.
-        if heads.len() as u64 > self.desk().counters().exchanges_now() {
+        if self.desk().is_some_and(|desk| heads.len() as u64 > desk.counters().exchanges_now()) {
             heads.retain(|id| {
                 let mut is_there = false;
                 self.port.with_collected(id, &mut |_| is_there = true);
@@ -169,6 +207,11 @@ impl ExchangeHandle {
 
     /// Writes the head of an answer that is streamed.
     pub(crate) fn begin(&self, mut response: Response, length: Option<u64>) -> Result<(), Error> {
+        match response.refusal() {
+            Some(Refusal::NoRoom) => return Err(OverBudget::new(0).into()),
+            Some(Refusal::Misuse) => return Err(Error::Misuse(Misuse::ResponseRefused)),
+            None => {}
+        }
         if response.kind() == ResponseKind::Streamed || response.length() != BodyLength::Empty {
             return Err(Error::Misuse(Misuse::StreamedWithBody));
         }
@@ -212,9 +255,11 @@ impl Responder {
     pub(crate) fn poll_answer(&mut self, cx: &mut Context<'_>, response: &mut Response) -> Poll<()> {
         if let Some(handle) = &self.handle {
             handle.port.heads().run(handle.id, response);
+            let refusal = response.refusal();
             if handle.port.poll_answer(handle.id, cx, response).is_pending() {
                 return Poll::Pending;
             }
+            count_refused(handle, refusal);
             self.handle = None;
         }
         Poll::Ready(())
@@ -223,11 +268,23 @@ impl Responder {
     fn end(&mut self, mut response: Option<&mut Response>) {
         if let Some(handle) = self.handle.take() {
             match &mut response {
-                Some(response) => handle.port.heads().run(handle.id, response),
+                Some(response) => {
+                    handle.port.heads().run(handle.id, response);
+                    count_refused(&handle, response.refusal());
+                }
                 None => handle.port.heads().forget(handle.id),
             }
             handle.port.answer(handle.id, response);
         }
+    }
+}
+
+/// Counts an answer that could not be said for want of memory, as one that found no room.
+fn count_refused(handle: &ExchangeHandle, refusal: Option<Refusal>) {
+    if refusal == Some(Refusal::NoRoom)
+        && let Some(desk) = handle.desk()
+    {
+        desk.shed_for_room(Shed::Output);
     }
 }
 

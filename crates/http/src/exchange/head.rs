@@ -27,7 +27,7 @@ impl ResponseHead<'_> {
         self.0.status()
     }
 
-    /// Sets another status.
+    /// Sets another status, but of a response that was refused: see [`Response::header`].
     pub fn set_status(&mut self, status: StatusCode) {
         self.0.set_status(status);
     }

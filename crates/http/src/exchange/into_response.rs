@@ -49,7 +49,7 @@ pub trait IntoResponse {
 /// Fields of an answer in a tuple: an array or a `Vec` of names and values, or an [`http::HeaderMap`].
 ///
 /// They take the place of those of the same names that the body brought, such as `Content-Type`. One that is not
-/// allowed turns the answer into a 500, as [`Response::header`] does.
+/// allowed turns the answer into a 500, and without memory for it into a 503, as [`Response::header`] does.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a list of header fields",
     label = "not a list of fields",
@@ -203,7 +203,7 @@ impl IntoResponse for Error {
             Self::UpgradeRequired(protocol) => {
                 return Response::from(Failure::from(StatusCode::UPGRADE_REQUIRED)).header("Upgrade", protocol);
             }
-            Self::Unsupported(_) => StatusCode::NOT_IMPLEMENTED.into(),
+            Self::Unsupported(_) => return (StatusCode::NOT_IMPLEMENTED, format!("{self}\n")).into_response(),
             Self::Disconnected => StatusCode::BAD_REQUEST.into(),
             Self::TimedOut => StatusCode::REQUEST_TIMEOUT.into(),
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE.into(),

@@ -8,8 +8,10 @@
 //! | [`kept_head`] | a request's head in one lease |
 //! | [`response`] | what a handler answers, and the body of that |
 //! | [`into_response`] | what a handler may return instead |
+//! | `paths` | what the paths of routes are asked for |
 //! | [`head`] | callbacks that see a head before it is encoded |
 //! | [`interim`] | what an informational response may be |
+//! | [`buffer`] | buffers that a handler waits for, to fill them for its answer |
 //! | [`collect`] | a body that is read in full: room for all of it is there first |
 //! | [`guard`] | a connection that has left the table, and counts still |
 //! | [`tunnel`] | a stream that carries bytes of another protocol |
@@ -23,6 +25,7 @@
 //! | [`user_code`] | wakers and bodies of the program, which may call again when they wake or are dropped |
 //! | [`misbehaviour`] | points for what is legal each time, and an attack when it is all that a peer does |
 
+pub(crate) mod buffer;
 pub(crate) mod collect;
 pub(crate) mod event;
 pub(crate) mod failure;
@@ -36,6 +39,8 @@ pub(crate) mod line;
 pub(crate) mod min_rate;
 pub(crate) mod misbehaviour;
 pub(crate) mod output;
+#[cfg(feature = "router")]
+pub(crate) mod paths;
 pub(crate) mod response;
 pub(crate) mod source;
 pub(crate) mod trailers;

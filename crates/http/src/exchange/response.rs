@@ -4,12 +4,14 @@ use ::core::fmt;
 
 use bytes::Bytes;
 use http::StatusCode;
+use http::header::{HeaderName, HeaderValue};
 use plimsoll_codec::h1::{self, BodyLength, Fields, Full, Sink};
 use plimsoll_pool::{PoolBox, TieredBuf};
 use plimsoll_runtime::{Lease, OverBudget, Pool};
 
 use crate::Error;
 use crate::base::misuse::Misuse;
+use crate::exchange::failure::Failure;
 pub(crate) use crate::exchange::into_response::IntoResponse;
 
 /// Bytes of fields that a response keeps inside itself; more go to the pool.
@@ -95,7 +97,8 @@ impl From<Lease> for Body {
 ///
 /// Content-Length, Transfer-Encoding, Connection and Date are the server's. One of these, and a name or value that is
 /// not allowed in a field (CR, LF, NUL, ...), never reaches the wire: the whole response becomes a 500. On HTTP/2 so
-/// does a response of more than 15 KiB of fields.
+/// does a response of more than 15 KiB of fields. Without memory for a field it becomes a 503: see
+/// [`header`](Self::header).
 ///
 /// ```
 /// use plimsoll_http::{Response, StatusCode};
@@ -119,6 +122,17 @@ pub(crate) enum Kind {
     Whole,
     /// Was sent already, through a [`BodyWriter`](crate::BodyWriter).
     Streamed,
+    /// To be sent instead of what could not be said.
+    Refused(Refusal),
+}
+
+/// Why a part of a response was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It is not allowed.
+    Misuse,
+    /// There was no room for it under the memory line.
+    NoRoom,
 }
 
 impl Response {
@@ -178,25 +192,37 @@ impl Response {
     /// Sets the status. What a streamed answer gave when it was finished has none any more: as [`header`](Self::header)
     /// does then.
     pub fn with_status(mut self, status: StatusCode) -> Self {
-        if self.kind == Kind::Streamed {
-            return Self::refused(&HAS_BEGUN, "status");
+        match self.kind {
+            Kind::Whole => self.status = status,
+            Kind::Streamed => return Self::refused(&HAS_BEGUN, "status"),
+            Kind::Refused(_) => {}
         }
-        self.status = status;
         self
     }
 
     /// Sets the body. A streamed answer has its own: as [`header`](Self::header) does then.
     pub fn body(mut self, body: impl Into<Body>) -> Self {
-        if self.kind == Kind::Streamed {
-            return Self::refused(&HAS_BEGUN, "body");
+        match self.kind {
+            Kind::Whole => self.body = body.into(),
+            Kind::Streamed => return Self::refused(&HAS_BEGUN, "body"),
+            Kind::Refused(_) => {}
         }
-        self.body = body.into();
         self
     }
 
-    /// Adds a field. One that is not allowed, or has no room under the memory line, turns the response into a 500. So
-    /// does one for an answer that was streamed: the head has left without it, so the peer is told as of a second
-    /// answer, by a close or in HTTP/2 a reset.
+    /// Adds a field. One that is not allowed turns the response into a 500. So does one for an answer that was
+    /// streamed: the head has left without it, so the peer is told as of a second answer, by a close or in HTTP/2 a
+    /// reset. One that has no room under the memory line turns it into a 503 with `Retry-After`, which is counted as
+    /// [`Shed::Output`](crate::Shed::Output).
+    ///
+    /// A response that was refused so stays what it is: what is set or added to it afterwards is left out.
+    ///
+    /// ```
+    /// use plimsoll_http::{Response, StatusCode};
+    ///
+    /// let refused = Response::new(StatusCode::OK).header("x", "two\r\nlines");
+    /// assert_eq!(refused.with_status(StatusCode::CREATED).status(), StatusCode::INTERNAL_SERVER_ERROR);
+    /// ```
     pub fn header(self, name: &str, value: impl AsRef<[u8]>) -> Self {
         match self.try_header(name, value) {
             Ok(response) => response,
@@ -207,8 +233,17 @@ impl Response {
     /// What becomes of a response that was asked for what it cannot say.
     #[cold]
     fn refused(error: &Error, what: &str) -> Self {
+        if let Error::OverBudget(_) = error {
+            tracing::debug!(%error, what, "there was no room for a part of a response");
+            return Self { kind: Kind::Refused(Refusal::NoRoom), ..Failure::NO_ROOM.into() };
+        }
         tracing::error!(%error, what, "a part of a response was refused");
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR)
+        Self { kind: Kind::Refused(Refusal::Misuse), ..Self::new(StatusCode::INTERNAL_SERVER_ERROR) }
+    }
+
+    /// Why it is not the response that it was to be, if so.
+    pub(crate) fn refusal(&self) -> Option<Refusal> {
+        if let Kind::Refused(refusal) = self.kind { Some(refusal) } else { None }
     }
 
     /// Adds a field.
@@ -229,7 +264,7 @@ impl Response {
     /// [`Error::Misuse`] for a field that is not allowed, and when the answer was streamed: its fields were sent before
     /// its body; [`Error::OverBudget`].
     pub fn try_header(mut self, name: &str, value: impl AsRef<[u8]>) -> Result<Self, Error> {
-        self.push_field(name, value.as_ref())?;
+        self.push_header(name, value)?;
         Ok(self)
     }
 
@@ -251,10 +286,50 @@ impl Response {
     ///
     /// As [`try_header`](Self::try_header).
     pub fn push_header(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), Error> {
+        if self.refusal().is_some() {
+            return Ok(());
+        }
         self.push_field(name, value.as_ref())
     }
 
-    /// The same, for who has the bytes.
+    /// The same for a field of the `http` crate, whose types say already that it is one: of it only the name is looked
+    /// at, which must not be one of the server's own.
+    ///
+    /// ```
+    /// use http::header::{CONTENT_LENGTH, HeaderValue, LOCATION};
+    /// use plimsoll_http::{Response, StatusCode};
+    ///
+    /// let mut response = Response::new(StatusCode::FOUND);
+    /// response.push_http_header(&LOCATION, &HeaderValue::from_static("/there"))?;
+    /// assert!(response.push_http_header(&CONTENT_LENGTH, &HeaderValue::from_static("7")).is_err());
+    /// assert_eq!(response.header_value("location"), Some(&b"/there"[..]));
+    /// # Ok::<(), plimsoll_http::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`try_header`](Self::try_header).
+    pub fn push_http_header(&mut self, name: &HeaderName, value: &HeaderValue) -> Result<(), Error> {
+        let (name, value) = (name.as_str(), value.as_bytes());
+        if self.kind == Kind::Whole
+            && !h1::is_reserved_field(name.as_bytes())
+            && let Some(line) = self.fields.extend_in_place(h1::field_len(name, value))
+        {
+            debug_assert!(h1::check_field(name.as_bytes(), value).is_ok(), "what the `http` crate takes");
+            let (before, after) = line.split_at_mut(name.len());
+            before.copy_from_slice(name.as_bytes());
+            let (colon, after) = after.split_at_mut(b": ".len());
+            colon.copy_from_slice(b": ");
+            let (text, end) = after.split_at_mut(value.len());
+            text.copy_from_slice(value);
+            end.copy_from_slice(b"\r\n");
+            return Ok(());
+        }
+        // It is refused, or there is no room for it here.
+        self.push_field(name, value)
+    }
+
+    /// The same, also for one that was refused: what layers add to every head.
     pub(crate) fn push_field(&mut self, name: &str, value: &[u8]) -> Result<(), Error> {
         if self.kind == Kind::Streamed {
             return Err(HAS_BEGUN);
@@ -282,6 +357,9 @@ impl Response {
     /// assert_eq!(page.header_value("Content-Type"), Some(&b"text/html"[..]));
     /// ```
     pub fn without_header(mut self, name: &str) -> Self {
+        if self.refusal().is_some() {
+            return self;
+        }
         match self.remove_fields(name) {
             Ok(()) => self,
             Err(error) => Self::refused(&error, name),
@@ -301,8 +379,11 @@ impl Response {
         Ok(())
     }
 
+    /// Sets the status, but of one that was refused.
     pub(crate) fn set_status(&mut self, status: StatusCode) {
-        self.status = status;
+        if self.refusal().is_none() {
+            self.status = status;
+        }
     }
 
     /// The fields that were added, in order.
@@ -406,5 +487,17 @@ mod tests {
             assert_eq!(made.fields().as_bytes(), with_header.fields().as_bytes());
             assert_eq!((made.status(), made.length()), (StatusCode::OK, BodyLength::Known(1)));
         }
+    }
+
+    #[test]
+    fn a_refused_response_stays_refused() {
+        let refused = Response::text("ok").header("x\r\n", "").header("x-later", "1").with_status(StatusCode::CREATED);
+        let refused = refused.body("late").without_header("x-later");
+        assert_eq!((refused.status(), refused.headers().count()), (StatusCode::INTERNAL_SERVER_ERROR, 0));
+        assert!(refused.body_slice().is_empty());
+        let of_tuple = (StatusCode::CREATED, [("x\n", "")], "made").into_response();
+        assert_eq!((of_tuple.status(), of_tuple.body_bytes()), (StatusCode::INTERNAL_SERVER_ERROR, 0));
+        let streamed = Response::streamed().with_status(StatusCode::CREATED);
+        assert_eq!(streamed.body("late").status(), StatusCode::INTERNAL_SERVER_ERROR);
     }
 }

@@ -16,7 +16,7 @@ use ::core::task::{Context, Poll};
 use plimsoll_runtime::Lease;
 
 use crate::base::error::Error;
-use crate::exchange::handle::ExchangeHandle;
+use crate::exchange::handle::{ExchangeHandle, WITHOUT_CONNECTION};
 use crate::exchange::response::Body;
 use crate::memory::lasting::{Number, Sort};
 
@@ -35,9 +35,10 @@ pub struct Tunnel {
 impl Tunnel {
     /// On the stream of an exchange that was not answered yet.
     pub(crate) fn hold(handle: ExchangeHandle) -> Result<Self, Error> {
-        handle.desk().may_stay()?;
+        let desk = handle.desk().ok_or(WITHOUT_CONNECTION)?;
+        desk.may_stay()?;
         handle.port().hold_tunnel(handle.id)?;
-        let at = handle.desk().enter_stay(Sort::Tunnel, handle.host(), handle.id);
+        let at = desk.enter_stay(Sort::Tunnel, handle.host(), handle.id);
         Ok(Self { handle, at })
     }
 
@@ -88,7 +89,7 @@ impl Tunnel {
     }
 
     pub(crate) fn poll_told(&self, cx: &Context<'_>) -> Poll<()> {
-        self.at.map_or(Poll::Pending, |at| self.handle.desk().poll_told(at, cx))
+        self.at.map_or(Poll::Pending, |at| self.handle.connection_desk().poll_told(at, cx))
     }
 
     /// Sends the bytes of a lease: waits until those of the call before have left within the peer's windows, and takes
@@ -152,7 +153,7 @@ impl Tunnel {
 
 impl Drop for Tunnel {
     fn drop(&mut self) {
-        self.handle.desk().leave_stay(Sort::Tunnel, self.at);
+        self.handle.connection_desk().leave_stay(Sort::Tunnel, self.at);
         self.handle.port().release_tunnel(self.handle.id);
     }
 }

@@ -32,7 +32,7 @@ impl Request {
     /// As [`chunk`](Self::chunk), and [`Error::BodyTooLarge`]; [`Error::OverBudget`] also when there is no room for all
     /// of it. No answer was begun then, and the error becomes one: 503.
     pub async fn collect(&mut self) -> Result<Vec<u8>, Error> {
-        let bytes_max = self.handle().desk().config.collect_bytes_max;
+        let bytes_max = self.handle().config().collect_bytes_max;
         self.collect_up_to(bytes_max).await
     }
 

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Method, Uri, Version};
+use plimsoll_codec::h1::{FieldSlot, Span};
 
 use crate::{Request, RequestRef};
 
@@ -28,28 +29,20 @@ impl Request {
     /// What the `http` crate does not take and the server does, such as a target that is no URI of its.
     pub fn to_http<B>(&self, body: B) -> Result<http::Request<B>, http::Error> {
         let view = self.view();
-        let head = view.head();
-        let copy = copied(head);
-        let slice_of = |part: &[u8]| {
-            let at = (part.as_ptr() as usize).wrapping_sub(head.as_ptr() as usize);
-            // What is not a part of the head, as an empty value may be, is copied.
-            if at <= copy.len() && part.len() <= copy.len() - at && !part.is_empty() {
-                copy.slice(at..at + part.len())
-            } else {
-                Bytes::copy_from_slice(part)
-            }
-        };
-        let fields = view.fields();
-        let mut headers = HeaderMap::with_capacity(fields.len());
-        for (name, value) in fields {
-            let name = HeaderName::from_bytes(name.as_bytes())?;
-            headers.append(name, HeaderValue::from_maybe_shared(slice_of(value))?);
+        let copy = copied(view.head());
+        let slots = self.slots();
+        let mut headers = HeaderMap::with_capacity(slots.len());
+        for slot in slots {
+            let slot = FieldSlot::from_bytes(*slot);
+            let name = HeaderName::from_bytes(Span { at: slot.name_at, len: slot.name_len }.of_head(&copy))?;
+            let value = copy.slice(Span { at: slot.value_at, len: slot.value_len }.range());
+            headers.append(name, HeaderValue::from_maybe_shared(value)?);
         }
         if view.version() == Version::HTTP_2 {
             join_cookies(&mut headers)?;
         }
         let mut request = http::Request::new(body);
-        *request.uri_mut() = uri(&view, slice_of)?;
+        *request.uri_mut() = uri(&view, &copy)?;
         *request.method_mut() = view.method().clone();
         *request.version_mut() = view.version();
         *request.headers_mut() = headers;
@@ -103,18 +96,32 @@ fn join_cookies(headers: &mut HeaderMap) -> Result<(), http::Error> {
 }
 
 /// The target. That of HTTP/2 has its authority, as its pseudo-fields say; one of HTTP/1.1 is as it was sent.
-fn uri(view: &RequestRef<'_>, slice_of: impl Fn(&[u8]) -> Bytes) -> Result<Uri, http::Error> {
-    let target = slice_of(view.target().as_bytes());
+fn uri(view: &RequestRef<'_>, copy: &Bytes) -> Result<Uri, http::Error> {
+    let request = view.request();
+    let target = copy.slice(request.target.range());
     if view.version() != Version::HTTP_2 {
         return Ok(Uri::from_maybe_shared(target)?);
     }
     let mut parts = http::uri::Parts::default();
-    if let Some(host) = view.host() {
-        parts.authority = Some(Authority::from_maybe_shared(slice_of(host.as_bytes()))?);
+    if let Some(host) = request.host {
+        parts.authority = Some(Authority::from_maybe_shared(copy.slice(host.range()))?);
     }
     if view.method() != Method::CONNECT || !target.is_empty() && target[0] == b'/' {
         parts.scheme = parts.authority.is_some().then_some(Scheme::HTTP);
         parts.path_and_query = Some(PathAndQuery::from_maybe_shared(target)?);
     }
     Ok(Uri::from_parts(parts)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::copied;
+
+    #[test]
+    fn a_copy_is_all_of_a_head_whatever_its_length() {
+        let head: Vec<u8> = (0..=255).cycle().take(600).collect();
+        for len in [0, 1, 128, 129, 256, 257, 512, 513, 600] {
+            assert_eq!(copied(&head[..len]), &head[..len]);
+        }
+    }
 }

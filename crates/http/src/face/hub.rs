@@ -25,7 +25,7 @@ impl Hub {
         if self.is_full() {
             return Ok(full());
         }
-        let (worker, config) = (WorkerState::of(request.handle()), self.websocket_config());
+        let (worker, config) = (WorkerState::of(request.handle())?, self.websocket_config());
         let members = worker.members()?;
         let group: Rc<dyn Group> = members.clone();
         let group: Weak<dyn Group> = Rc::downgrade(&group);
@@ -55,7 +55,7 @@ impl Hub {
             Version::HTTP_10 => Framing::Plain,
             _ => Framing::Chunks,
         };
-        let (hub, members) = (self.clone(), WorkerState::of(request.handle()).members()?);
+        let (hub, members) = (self.clone(), WorkerState::of(request.handle())?.members()?);
         let join = move |stream, guard| {
             if let Err(error) = members.join_events(&hub, stream, guard, framing) {
                 tracing::warn!(%error, "no room for a member: its connection is closed");
@@ -66,7 +66,7 @@ impl Hub {
     }
 
     async fn write_events(&self, mut request: Request) -> Result<Response, Error> {
-        let members = WorkerState::of(request.handle()).members()?;
+        let members = WorkerState::of(request.handle())?.members()?;
         let mut events = request.events(self.events_config())?;
         drop(request);
         let member = EventTask::join(members, self)?;

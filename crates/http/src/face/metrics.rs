@@ -5,6 +5,7 @@
 //! | `budget_bytes`, `budget_charged_bytes{kind}`, `budget_peak_bytes`, `budget_level`, `waiters` | the memory line, what is charged to it by kind, the most that ever was, 0 calm to 3 red, work that waits for memory |
 //! | `kernel_bytes_estimate`, `window_reserved_bytes`, `leases{class}`, `released_bytes_total`, `heap_bytes` | what else is memory |
 //! | `connections{state}`, `accepted_total`, `requests_total{protocol}`, `responses_total{code}`, `exchanges_begun_total`, `exchanges_ended_total{how}`, `shed_total{reason}` | the server |
+//! | `tls_handshakes{state}`, `tls_handshakes_begun_total`, `tls_handshakes_completed_total`, `tls_handshakes_resumed_total`, `tls_handshakes_failed_total{reason}`, `tls_on_plain_port_total` | handshakes of TLS: steps that wait and those in progress, what became of them, and TLS where HTTP is spoken |
 //! | `loop_turns_total`, `long_turns_total{over_ms}`, `turn_ms_max`, `stalls_total`, `completions_total`, `enobufs_total`, `tasks`, `ops_in_flight`, `fds` | the runtime |
 //! | `process_resident_bytes{kind}`, `process_resident_peak_bytes` | the process, as the system sees it |
 
@@ -14,7 +15,7 @@ use plimsoll_pool::{Class, PoolStats};
 use plimsoll_runtime::{Budget, Kind, Metrics, Resident};
 
 use crate::face::serve::Handler;
-use crate::{Counters, ExchangeEnd, IntoResponse, Request, Response, Shed};
+use crate::{Counters, ExchangeEnd, HandshakeFailure, HandshakeTotals, IntoResponse, Request, Response, Shed};
 
 /// The type of the text: version 0.0.4 of the format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -38,7 +39,8 @@ pub struct MetricsHandler(());
 
 impl<S> Handler<S, MetricsHandler> for MetricsHandler {
     fn call(&self, request: Request, _state: &S) -> impl Future<Output: IntoResponse> {
-        let counters = request.handle().desk().all_counters().clone();
+        // Whoever calls it without a server sees that nothing was counted.
+        let counters = request.handle().desk().map_or_else(|| Counters::new(0), |desk| desk.all_counters().clone());
         // Boxed, as it is rare and large.
         let text = Box::pin(async move { text(&counters).await });
         async move { Response::text(text.await).without_header("content-type").header("Content-Type", CONTENT_TYPE) }
@@ -63,6 +65,7 @@ pub async fn text(counters: &Counters) -> String {
     let mut text = Text(String::with_capacity(8 * 1024));
     put_budget(&mut text, &plimsoll_runtime::budget());
     put_server(&mut text, counters);
+    put_handshakes(&mut text, &counters.totals().handshakes);
     put_runtime(&mut text);
     put_process(&mut text);
     put_pools(&mut text, &pool_stats().await);
@@ -116,6 +119,20 @@ fn put_server(text: &mut Text, counters: &Counters) {
         text.labelled("shed_total", "reason", reason.name(), shed);
     }
     text.gauge("waiters", "Work that waits for memory.", plimsoll_runtime::budget().waiting());
+}
+
+fn put_handshakes(text: &mut Text, totals: &HandshakeTotals) {
+    text.family("tls_handshakes", "gauge", "Handshakes of TLS now, by state.");
+    text.labelled("tls_handshakes", "state", "in_progress", totals.in_progress);
+    text.labelled("tls_handshakes", "state", "waiting", totals.waiting);
+    text.counter("tls_handshakes_begun_total", "Handshakes of TLS begun.", totals.begun_total);
+    text.counter("tls_handshakes_completed_total", "Handshakes of TLS completed.", totals.completed_total);
+    text.counter("tls_handshakes_resumed_total", "Of the completed, those of earlier sessions.", totals.resumed_total);
+    text.family("tls_handshakes_failed_total", "counter", "Why handshakes of TLS have failed.");
+    for (why, failed) in HandshakeFailure::ALL.into_iter().zip(totals.failed_total) {
+        text.labelled("tls_handshakes_failed_total", "reason", why.name(), failed);
+    }
+    text.counter("tls_on_plain_port_total", "Connections of TLS where HTTP is spoken.", totals.on_plain_port_total);
 }
 
 fn put_runtime(text: &mut Text) {

@@ -6,6 +6,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | [`server`] | bind, configure, serve |
+//! | [`call`] | handlers and routes that a program calls itself |
 //! | [`serve`] | what a server can be given: a handler, or routes |
 //! | [`router`] | routes by method and path |
 //! | [`request`] | the request of a handler, and what can be done with it |
@@ -13,6 +14,7 @@
 //! | [`collect`] | a request's body in one piece |
 //! | [`body`] | the body of an answer that is streamed |
 //! | [`layer`] | what is done around handlers |
+//! | [`files`] | a directory of files, or one |
 //! | [`metrics`] | what there is to be measured, as Prometheus text |
 //! | `data` | the data of a request as types of the program |
 //! | `secured` | what a handler can know of a TLS session |
@@ -24,10 +26,12 @@
 
 pub(crate) mod access_log;
 pub(crate) mod body;
+pub(crate) mod call;
 pub(crate) mod collect;
 pub(crate) mod convert;
 #[cfg(feature = "serde")]
 pub(crate) mod data;
+pub(crate) mod files;
 pub(crate) mod hub;
 pub mod layer;
 pub mod metrics;

@@ -14,17 +14,14 @@ use crate::base::forwarded;
 use crate::exchange::handle::ExchangeHandle;
 use crate::exchange::head::ResponseHead;
 use crate::exchange::interim;
+#[cfg(feature = "router")]
+use crate::exchange::paths::Paths;
 use crate::exchange::trailers::Trailers;
 use crate::face::body::BodyWriter;
 use crate::face::upgrade::{self, Upgraded};
 use crate::websocket::{self, WebSocket, WebSocketConfig, WebSocketHandler};
-#[cfg(feature = "router")]
-use crate::worker::paths::Paths;
 use crate::worker::state::WorkerState;
 use crate::{Error, Misuse, Response};
-
-/// A request, borrowed for the length of one call; see [`Server::serve_ready`](crate::Server::serve_ready).
-pub type RequestRef<'a> = RequestView<'a>;
 
 /// An owned request: one lease that holds the head and where its fields are, and a handle to its body.
 ///
@@ -69,6 +66,11 @@ impl Request {
     fn parts(&self) -> (&[u8], &[[u8; 8]]) {
         let (head, slots) = self.head.split_at(self.head.len() - 8 * usize::from(self.parsed.fields));
         (head, slots.as_chunks().0)
+    }
+
+    /// Where the fields are, in the head that [`view`](Self::view) shows.
+    pub(crate) fn slots(&self) -> &[[u8; 8]] {
+        self.parts().1
     }
 
     /// Bytes of the head.
@@ -157,7 +159,7 @@ impl Request {
     /// As [`peer_addr`](Self::peer_addr).
     pub fn client_ip(&self) -> Result<IpAddr, Error> {
         let peer = self.peer_addr()?.ip();
-        let trusted = &self.handle.desk().config.forwarded_from;
+        let trusted = &self.handle.config().forwarded_from;
         Ok(forwarded::client(&self.view(), peer, trusted).unwrap_or(peer))
     }
 
@@ -254,7 +256,7 @@ impl Request {
 
     /// The fields that came after the body, once; `None` where there were none. Ask when [`chunk`](Self::chunk) has
     /// said `None`, or the body was collected: before that they may not be there yet. They are at most
-    /// [`Limits::trailer_bytes`](crate::codec::h1::Limits::trailer_bytes) long.
+    /// [`Limits::trailer_bytes`](crate::Http1Limits::trailer_bytes) long.
     pub fn trailers(&mut self) -> Option<Trailers> {
         self.handle.take_trailers().map(Trailers::new)
     }
@@ -262,7 +264,7 @@ impl Request {
     /// The paths of the server's router.
     #[cfg(feature = "router")]
     pub(crate) fn routes(&self) -> Option<&dyn Paths> {
-        WorkerState::of(&self.handle).routes.get().map(|routes| &**routes)
+        self.handle.port().paths()
     }
 
     /// Says that what follows must be finished even if the client goes away, for as long as the returned value lives.
@@ -314,7 +316,7 @@ impl Request {
     where
         F: Future<Output = ()> + 'static,
     {
-        let worker = WorkerState::of(&self.handle);
+        let worker = WorkerState::of(&self.handle)?;
         self.open_websocket(websocket::accept_task((worker, &worker.websockets), &self.view(), config, run)?)
     }
 
@@ -339,7 +341,7 @@ impl Request {
         config: &WebSocketConfig,
         handler: H,
     ) -> Result<Response, Error> {
-        let worker = WorkerState::of(&self.handle);
+        let worker = WorkerState::of(&self.handle)?;
         self.open_websocket(websocket::accept_handler((worker, &worker.websockets), &self.view(), config, handler)?)
     }
 
@@ -380,7 +382,7 @@ impl Request {
     }
 
     /// Answers a CONNECT with 200, after which the connection is a tunnel (RFC 9110 9.3.6). `run` gets it then, in a
-    /// task of its own. Where the client wants to go, [`view().host()`](RequestView::host) says.
+    /// task of its own. Where the client wants to go, [`view().host()`](crate::RequestRef::host) says.
     ///
     /// ```
     /// use plimsoll_http::{Error, Request, Response, StatusCode};
@@ -445,7 +447,7 @@ impl Request {
     /// is sent then, and the answer can follow. [`Error::Disconnected`] when the client went away.
     pub async fn inform(&mut self, response: Response) -> Result<(), Error> {
         interim::check(&response)?;
-        if self.rare_mut().interims >= self.handle.desk().config.interim_responses_max {
+        if self.rare_mut().interims >= self.handle.config().interim_responses_max {
             return Err(Error::Misuse(Misuse::TooManyInterims));
         }
         poll_fn(|cx| self.handle.poll_inform(cx, &response)).await?;

@@ -4,10 +4,11 @@
 //! allocation, and handlers' futures are charged to the pool.
 
 use ::core::fmt;
-use ::core::future::{Future, poll_fn};
+use ::core::future::{Future, poll_fn, ready};
 use ::core::marker::PhantomData;
 use ::core::pin::Pin;
 use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use http::{Method, StatusCode};
 use plimsoll_codec::h1::{FieldSlot, RequestView};
@@ -15,12 +16,13 @@ use plimsoll_runtime::Result;
 
 use crate::exchange::handle::{ExchangeHandle, Responder};
 use crate::exchange::into_response::IntoResponse;
+use crate::exchange::paths::Paths;
 use crate::exchange::response::Response;
+use crate::face::files::{PARAM, ServeDir};
 use crate::face::layer::{Layer, WithLayer};
 use crate::face::request::Request;
-use crate::face::serve::{Handler, OnlyHere, Serve, Serving};
+use crate::face::serve::{Answering, Answers, Handler, OnlyHere, Serve, Serving};
 use crate::face::server::{Handlers, Server};
-use crate::worker::paths::Paths;
 use crate::worker::service::{Answered, NoRoom, Service};
 use crate::worker::state::WorkerState;
 
@@ -160,6 +162,23 @@ impl<S: Clone + Send + 'static> Router<S> {
     /// Adds a route for `DELETE`.
     pub fn delete<A: 'static>(self, path: &str, handler: impl Handler<S, A>) -> Self {
         self.route(Method::DELETE, path, handler)
+    }
+
+    /// Adds routes for the files of a directory under a prefix: a path, or a [`ServeDir`]. `/` is the prefix of all
+    /// paths that no other route has.
+    ///
+    /// ```
+    /// use plimsoll_http::{Request, Router};
+    ///
+    /// // GET /assets/css/site.css is public/css/site.css, and GET /assets/ is public/index.html.
+    /// let routes = Router::new().get("/", async |_req: Request| "hello").files("/assets", "public");
+    /// assert!(routes.check().is_ok());
+    /// ```
+    pub fn files(self, prefix: &str, dir: impl Into<ServeDir>) -> Self {
+        let (prefix, files) = (prefix.trim_end_matches('/'), dir.into().by_param());
+        let below = self.get(&format!("{prefix}/{{*{PARAM}}}"), files.clone());
+        let below = below.get(&format!("{prefix}/"), files.clone());
+        if prefix.is_empty() { below } else { below.get(prefix, files) }
     }
 
     /// Marks the path of the route that was added last, for all of its methods: it is always answered, as paths in
@@ -388,9 +407,26 @@ impl Table {
         self.paths.at(path).ok().map(|found| &self.methods[*found.value])
     }
 
+    #[inline]
+    fn find(&self, method: &Method, path: &str) -> Found {
+        let Some((methods, _)) = self.at(path) else { return Found::Nothing };
+        let find = |method: &Method| methods.iter().find(|(known, _)| known == method);
+        let found = find(method).or_else(|| if method == Method::HEAD { find(&Method::GET) } else { None });
+        found.map_or(Found::OtherMethod, |&(_, route)| Found::Route(route))
+    }
+
     fn is_reserved(&self, path: &str) -> bool {
         self.paths.at(path).is_ok_and(|found| self.reserved.contains(found.value))
     }
+}
+
+/// What a router has for a request.
+enum Found {
+    /// The route of this number.
+    Route(usize),
+    /// The path alone.
+    OtherMethod,
+    Nothing,
 }
 
 impl Paths for Table {
@@ -452,23 +488,13 @@ impl Service for Routes {
         handle: ExchangeHandle,
     ) -> Result<Answered, NoRoom> {
         worker.routes.get_or_init(|| self.table.clone());
-        match self.table.at(view.path()) {
-            Some((methods, _)) => {
-                let method = view.method();
-                let find = |method: &Method| methods.iter().find(|(known, _)| known == method);
-                let found = find(method).or_else(|| if method == Method::HEAD { find(&Method::GET) } else { None });
-                if let Some(&(_, route)) = found {
-                    return self.services[route].start(worker, view, slots, handle);
-                }
-            }
-            None => {
-                if let Some(fallback) = &mut self.fallback {
-                    return fallback.start(worker, view, slots, handle);
-                }
-            }
-        }
-        if let Some(refusal) = &mut self.refusal {
-            return refusal.start(worker, view, slots, handle);
+        let service = match self.table.find(view.method(), view.path()) {
+            Found::Route(route) => Some(&mut self.services[route]),
+            Found::Nothing if self.fallback.is_some() => self.fallback.as_mut(),
+            Found::Nothing | Found::OtherMethod => self.refusal.as_mut(),
+        };
+        if let Some(service) = service {
+            return service.start(worker, view, slots, handle);
         }
         Responder::new(handle).answer(self.table.refusal(view.method(), view.path()));
         Ok(Answered::Ready)
@@ -489,6 +515,54 @@ impl<S: Clone + Send + 'static> Serve<Router> for Router<S> {
             };
             server.serve_with(service).await
         })
+    }
+
+    fn answers(self, _only_here: OnlyHere) -> Result<Arc<dyn Answers>> {
+        let table = Table::new(&self.entries).map_err(|error| plimsoll_runtime::Error::Service(Box::new(error)))?;
+        let plans = Plans {
+            routes: self.entries.into_iter().map(|entry| entry.plan).collect(),
+            fallback: self.fallback,
+            refusal: self.refusal,
+        };
+        Ok(Arc::new(SharedRoutes { table: Arc::new(table), plans: Mutex::new(plans) }))
+    }
+}
+
+/// The routes of all workers, for a program that calls them itself.
+struct SharedRoutes {
+    table: Arc<Table>,
+    /// Handlers are not `Sync`.
+    plans: Mutex<Plans>,
+}
+
+struct Plans {
+    routes: Vec<Box<dyn Plan>>,
+    fallback: Option<Box<dyn Plan>>,
+    refusal: Option<Box<dyn Plan>>,
+}
+
+impl SharedRoutes {
+    /// A copy of what answers a request; `None` where that is the table.
+    fn plan(&self, request: &Request) -> Option<Box<dyn Plan>> {
+        let plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.table.find(request.method(), request.path()) {
+            Found::Route(route) => Some(plans.routes[route].copy()),
+            Found::Nothing if plans.fallback.is_some() => plans.fallback.clone(),
+            Found::Nothing | Found::OtherMethod => plans.refusal.clone(),
+        }
+    }
+}
+
+impl Answers for SharedRoutes {
+    fn answer(&self, request: Request) -> Answering {
+        match self.plan(&request) {
+            Some(plan) => Box::pin(async move { plan.call(request).await }),
+            None => Box::pin(ready(self.table.refusal(request.method(), request.path()))),
+        }
+    }
+
+    fn paths(&self) -> Option<Arc<dyn Paths>> {
+        Some(self.table.clone())
     }
 }
 

@@ -20,7 +20,7 @@ impl Request {
     /// }
     /// ```
     pub fn tls(&self) -> Option<TlsInfo> {
-        let worker = WorkerState::of(self.handle());
+        let worker = WorkerState::of(self.handle()).ok()?;
         let mut table = worker.table.borrow_mut();
         table.with_transport(self.handle().id.key(), TlsInfo::of_transport).flatten()
     }

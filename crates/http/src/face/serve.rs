@@ -2,14 +2,19 @@
 
 use ::core::fmt;
 use ::core::future::{Future, poll_fn};
+use ::core::marker::PhantomData;
 use ::core::pin::Pin;
 use ::core::task::{Context, Poll};
 use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use plimsoll_runtime::Result;
 
 use crate::exchange::handle::Responder;
 use crate::exchange::into_response::IntoResponse;
+#[cfg(feature = "router")]
+use crate::exchange::paths::Paths;
+use crate::exchange::response::Response;
 use crate::face::request::Request;
 use crate::face::server::{Handlers, Server};
 
@@ -66,7 +71,24 @@ pub trait Serve<A> {
     /// Serves.
     #[doc(hidden)]
     fn serve(self, server: Server, only_here: OnlyHere) -> Serving;
+
+    /// What a program calls itself: see [`Callable`](crate::Callable).
+    #[doc(hidden)]
+    fn answers(self, only_here: OnlyHere) -> Result<Arc<dyn Answers>>;
 }
+
+/// Begins to answer requests, on whichever worker. Each has a clone of its handler.
+pub trait Answers: Send + Sync {
+    /// The answer to a request.
+    fn answer(&self, request: Request) -> Answering;
+
+    /// The paths of the routes, if there are some.
+    #[cfg(feature = "router")]
+    fn paths(&self) -> Option<Arc<dyn Paths>>;
+}
+
+/// An answer that will come.
+pub(crate) type Answering = Pin<Box<dyn Future<Output = Response>>>;
 
 /// Keeps [`Serve`] to this crate.
 #[derive(Debug)]
@@ -86,6 +108,28 @@ impl<H: Handler<(), A>, A: 'static> Serve<A> for H {
                 }
             })
         }))
+    }
+
+    fn answers(self, _only_here: OnlyHere) -> Result<Arc<dyn Answers>> {
+        Ok(Arc::new(OneHandler { handler: Mutex::new(self), arguments: PhantomData }))
+    }
+}
+
+/// One for all requests. Handlers are not `Sync`.
+struct OneHandler<H, A> {
+    handler: Mutex<H>,
+    arguments: PhantomData<fn(A)>,
+}
+
+impl<H: Handler<(), A>, A: 'static> Answers for OneHandler<H, A> {
+    fn answer(&self, request: Request) -> Answering {
+        let handler = self.handler.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Box::pin(async move { handler.call(request, &()).await.into_response() })
+    }
+
+    #[cfg(feature = "router")]
+    fn paths(&self) -> Option<Arc<dyn Paths>> {
+        None
     }
 }
 

@@ -16,6 +16,7 @@ use plimsoll_runtime::net::{Address, ListenAddress, ListenOptions, Listener, Tab
 use plimsoll_runtime::worker_tasks;
 use plimsoll_runtime::{JoinHandle, Result, Spare, Started, spawn, workers};
 
+use crate::RequestRef;
 use crate::base::access_record::AccessRecord;
 use crate::base::access_record::LogHook;
 use crate::base::config::{Config, Http2};
@@ -25,7 +26,7 @@ use crate::base::stop::ServerHandle;
 use crate::exchange::handle::{ExchangeHandle, Responder};
 use crate::exchange::kept_head;
 use crate::exchange::response::Response;
-use crate::face::request::{Request, RequestRef};
+use crate::face::request::Request;
 use crate::face::serve::{OnlyHere, Serve, Serving};
 use crate::worker::engine;
 use crate::worker::service::Answered;

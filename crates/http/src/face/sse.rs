@@ -40,7 +40,9 @@ impl Request {
     ///
     /// As [`respond`](Self::respond).
     pub fn events(&mut self, config: EventsConfig) -> Result<EventWriter, Error> {
-        self.handle().desk().may_stay()?;
+        if let Some(desk) = self.handle().desk() {
+            desk.may_stay()?;
+        }
         let out = self.respond(event::response()?, None)?;
         Ok(EventWriter { out, config, stay: Stay::of(self.handle(), Sort::Events) })
     }

@@ -126,7 +126,8 @@ where
     F: Future<Output = ()> + 'static,
 {
     Box::new(move |stream, guard| {
-        let listing = Listing::new(&WorkerState::of_port(guard.port()), Sort::Released, guard.columns());
+        let worker = WorkerState::of_port(guard.port());
+        let listing = worker.ok().and_then(|worker| Listing::new(&worker, Sort::Released, guard.columns()));
         if plimsoll_runtime::spawn(run(Upgraded { stream, guard, listing })).is_err() {
             tracing::warn!("no room for the task of a connection that left HTTP: it is closed");
         }
@@ -136,7 +137,7 @@ where
 impl Request {
     /// Whether the connection may leave HTTP now.
     fn may_leave(&self) -> Result<(), Error> {
-        Ok(WorkerState::of(self.handle()).may_stay()?)
+        Ok(WorkerState::of(self.handle())?.may_stay()?)
     }
 
     /// Says who gets the connection if the answer is a 101.
@@ -151,12 +152,12 @@ impl Request {
     }
 
     fn before_upgrade<T>(&self, set: impl FnOnce(&mut Active) -> T) -> Result<(), Error> {
-        Http1(WorkerState::of(self.handle())).before_upgrade(self.handle().id, set)
+        Http1(WorkerState::of(self.handle())?).before_upgrade(self.handle().id, set)
     }
 
     /// Writes the head of a streamed answer whose rest is sent by whoever gets the connection.
     pub(crate) fn begin_member(&self, response: Response, upgrade: Upgrade) -> Result<(), Error> {
-        let (handle, worker) = (self.handle(), WorkerState::of(self.handle()));
+        let (handle, worker) = (self.handle(), WorkerState::of(self.handle())?);
         debug_assert!(handle.id.stream().is_none(), "a stream has no connection of its own");
         self.may_leave()?;
         worker.with(handle.id, |active| active.exchange.close_after());

@@ -136,7 +136,7 @@ impl Active {
     /// [`OverBudget`] when there is no room for it: nothing has been done, and it may be given once more.
     pub(crate) fn answer(&mut self, desk: &Desk, response: &mut Response) -> Result<(), OverBudget> {
         let is_due = matches!(self.exchange.response(), ResponseState::Head | ResponseState::SentContinue);
-        if !self.is_closing() && response.kind() == ResponseKind::Whole && is_due {
+        if !self.is_closing() && response.kind() != ResponseKind::Streamed && is_due {
             if let Some(error) = self.malformed_for(response.status()) {
                 self.handler = None;
                 self.fail(desk, error.status());
@@ -155,7 +155,7 @@ impl Active {
             return Ok(());
         }
         self.handler = None;
-        let is_whole = response.kind() == ResponseKind::Whole;
+        let is_whole = response.kind() != ResponseKind::Streamed;
         // What another goes on with is not cut short.
         let is_cut_short = self.exchange.response() == ResponseState::Body && self.successor.is_none();
         if !self.is_closing()
@@ -167,7 +167,7 @@ impl Active {
         self.log_streamed(desk);
         if !self.is_closing() && (is_whole || is_cut_short) {
             // A second answer, or one that is cut short: the peer can only be told by closing.
-            if response.kind() == ResponseKind::Whole {
+            if is_whole {
                 desk.warn_of_second(response.status().as_u16());
             }
             self.abandon();

@@ -26,6 +26,9 @@ use crate::memory::received::FEW_BYTES;
 use crate::memory::wait::MemoryWait;
 use crate::memory::wait::REQUEST_ROOM_BYTES;
 
+/// How a record of a handshake begins, in every version of TLS.
+const TLS_HANDSHAKE: u8 = 22;
+
 /// Bytes of a request line that the access log gets at most; valid ones are never longer with the default limits.
 const LOGGED_LINE_BYTES_MAX: usize = 8_192;
 /// Fields of a head at most, whatever the configuration says.
@@ -281,6 +284,9 @@ impl Active {
     fn misbehaved(&mut self, desk: &Desk, key: Key, bytes: &[u8], error: plimsoll_codec::Error) {
         self.note_line(desk, key, bytes);
         desk.counters().shed(Shed::Misbehaviour);
+        if self.requests == 0 && bytes.first() == Some(&TLS_HANDSHAKE) {
+            desk.counters().handshakes.on_plain_port();
+        }
         self.method = method_of(bytes);
         let _failed_before = self.exchange.request_failed();
         self.fail(desk, error);

@@ -486,6 +486,24 @@ fn a_handler_that_takes_too_long_is_stopped_and_its_client_told() {
     });
 }
 
+#[test]
+fn a_handler_overstays_when_it_is_protected_no_more_and_need_not_finish() {
+    const PROTECTED: Duration = Duration::from_secs(10);
+    let config = Config { begun_protection: PROTECTED, ..Config::default() };
+    with(config.clone(), |bench| {
+        let mut bench = bench(Serve::Run);
+        assert!(matches!(bench.receive(GET), Step::Rest));
+        let now = plimsoll_runtime::now();
+        bench.with(|active| active.begun_at = Some(now));
+        for (must_finish, after, overstays) in
+            [(0, PROTECTED, false), (0, PROTECTED + Duration::from_millis(1), true), (1, 2 * PROTECTED, false)]
+        {
+            bench.with(|active| active.must_finish = must_finish);
+            assert_eq!(bench.with(|active| active.is_overstay(now + after, &config)), overstays, "after {after:?}");
+        }
+    });
+}
+
 fn get(path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").into_bytes()
 }

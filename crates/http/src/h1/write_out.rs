@@ -152,7 +152,8 @@ impl Active {
             Next::Close { .. } if self.handler.is_none() && self.exchange.request() == RequestState::Body => {
                 line.receive()
             }
-            Next::ReadBody | Next::Drain if self.reader.is_some() => self.receive_body(desk, line),
+            // A handler may read on behind its answer, also behind the last one of its connection.
+            Next::ReadBody | Next::Drain | Next::Close { .. } if self.reader.is_some() => self.receive_body(desk, line),
             // Most likely it asks for more at once; if it does not, the next look finds that out.
             _ if self.look == Look::Fed => Ok(()),
             _ if self.handler.is_some() && !self.is_half_closed() => line.watch(),

@@ -262,7 +262,7 @@ impl Parts<'_> {
         }
         if is_streamed || exchange.response != Outgoing::Head {
             // Cut short, or a second answer: the peer can only be told by a reset.
-            if response.kind() == ResponseKind::Whole {
+            if !is_streamed {
                 self.env.warn_of_second(response.status().as_u16());
             }
             self.break_off(stream, ErrorCode::InternalError);

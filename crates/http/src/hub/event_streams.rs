@@ -139,12 +139,9 @@ impl Members {
             Happened::Received(key, bytes) => self.received(key, bytes),
             Happened::Sent(key, rest) => self.sent_events(key, rest),
             Happened::Due(key) => self.due(key),
-            Happened::Ended(key) | Happened::Failed(key, _) => self.close(key),
-            Happened::PeerClosed(_)
-            | Happened::Readable(_)
-            | Happened::Secured(_)
-            | Happened::Accepted(_)
-            | Happened::TurnedAway => {
+            Happened::Ended(key) | Happened::Failed(key, _) | Happened::Stalled(key) => self.close(key),
+            Happened::Partial(key) => self.streams.borrow_mut().bound_partial(key, PARTIAL_WITHIN),
+            Happened::PeerClosed(_) | Happened::Readable(_) | Happened::Accepted(_) | Happened::TurnedAway => {
                 debug_assert!(false, "never asked for")
             }
         }
@@ -415,6 +412,8 @@ impl Members {
 
 /// What is dropped of one that should say nothing, between two heartbeats.
 const DROPPED_BYTES_MAX: u32 = 64 * 1_024;
+/// A record that has begun to come from a client, which has nothing to say, is whole within this time.
+const PARTIAL_WITHIN: Duration = Duration::from_secs(30);
 /// When a send is tried again for which there was no room. That goes on for the time of a send.
 const RETRY: Duration = Duration::from_millis(250);
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";

@@ -19,6 +19,7 @@
 //! | what waits, its bounds and policies | `queue.rs` |
 //! | what workers share: who is there, and where messages arrive | `roster.rs`, `port.rs` |
 //! | the members of a worker, and where each is | `members.rs`, `places.rs` |
+//! | the numbers of other processes' messages | `sequences.rs` |
 //! | what carries them: WebSockets, streams of events | `sockets.rs`, `event_streams.rs` |
 //! | how a request becomes a member | `face/hub.rs` |
 
@@ -41,6 +42,7 @@ mod port;
 mod post;
 mod queue;
 mod roster;
+mod sequences;
 mod sockets;
 mod sync;
 
@@ -50,6 +52,7 @@ pub use members::{Incoming, Member, MemberId};
 pub(crate) use places::PLACE_BYTES;
 pub use post::Post;
 pub use queue::SlowConsumer;
+pub use sequences::Sequences;
 
 use port::{Port, Taken, Wants};
 use post::{Content, Draft, Gauge, MESSAGE_BYTES_CEILING};
@@ -466,6 +469,30 @@ impl Subscription {
             Taken::Item(post) => Ok(post),
             Taken::Overrun | Taken::Closed => Err(Error::TooSlow),
         }
+    }
+
+    /// How many messages there were for this task up to the one that [`recv`](Self::recv) gave last: the first has 1,
+    /// and each is one more than the one before it and those between that this task was too slow for. So who passes
+    /// messages on has numbers for them in which a gap is what was lost here; [`Sequences`] sees it there.
+    ///
+    /// Where the hub drops the newest, what was dropped counts from when it was, and not from its place.
+    ///
+    /// ```
+    /// use plimsoll_http::{Event, Hub, HubConfig};
+    ///
+    /// # plimsoll_runtime::Runtime::builder().workers(1).build()?.block_on(async {
+    /// let hub = Hub::new(HubConfig { queue_messages_max: 1, ..HubConfig::default() })?;
+    /// let mut subscription = hub.subscribe()?;
+    /// hub.publish(&Event::data("one"))?;
+    /// subscription.recv().await?;
+    /// assert_eq!(subscription.position(), 1);
+    /// hub.publish(&Event::data("two"))?;
+    /// hub.publish(&Event::data("three"))?;
+    /// assert_eq!((subscription.recv().await?.as_text(), subscription.position()), (Some("three"), 3));
+    /// # Ok::<(), plimsoll_http::Error>(()) }).expect("there is room"); Ok::<(), plimsoll_runtime::Error>(())
+    /// ```
+    pub fn position(&self) -> u64 {
+        self.port.position()
     }
 
     /// How many messages this task was too slow for since it last asked.

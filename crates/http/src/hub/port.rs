@@ -32,7 +32,13 @@ pub(super) enum Wants {
 struct State<T> {
     queue: Queue<T>,
     waker: Option<Waker>,
+    /// Messages that were dropped for it, and of these those that it was told of.
     missed: u64,
+    missed_told: u64,
+    /// Messages that it got.
+    taken: u64,
+    /// Of the last one: how many there were for the reader up to it, those included that were dropped before.
+    position: u64,
     end: End,
 }
 
@@ -56,7 +62,15 @@ pub(super) enum Taken<T> {
 
 impl<T: Weigh> Port<T> {
     pub(super) fn new(wants: Wants) -> Self {
-        let state = State { queue: Queue::default(), waker: None, missed: 0, end: End::Open };
+        let state = State {
+            queue: Queue::default(),
+            waker: None,
+            missed: 0,
+            missed_told: 0,
+            taken: 0,
+            position: 0,
+            end: End::Open,
+        };
         Self { wants, state: Mutex::new(state) }
     }
 
@@ -99,6 +113,8 @@ impl<T: Weigh> Port<T> {
         loop {
             let mut state = lock(&self.state);
             if let Some(item) = state.queue.pop() {
+                state.taken += 1;
+                state.position = state.taken + state.missed;
                 return Poll::Ready(Taken::Item(item));
             }
             match state.end {
@@ -122,7 +138,14 @@ impl<T: Weigh> Port<T> {
 
     /// Messages that the reader did not get since it was last asked.
     pub(super) fn take_missed(&self) -> u64 {
-        ::core::mem::take(&mut lock(&self.state).missed)
+        let mut state = lock(&self.state);
+        let missed = state.missed;
+        missed - ::core::mem::replace(&mut state.missed_told, missed)
+    }
+
+    /// Of the last message that was taken.
+    pub(super) fn position(&self) -> u64 {
+        lock(&self.state).position
     }
 
     /// Nothing comes any more.

@@ -204,7 +204,7 @@ impl Desk {
 
     /// The peer's address: what a PROXY header said, or else the socket's.
     pub(crate) fn peer_address(&self, key: Key) -> Option<SocketAddr> {
-        self.peers.borrow().proxied(key).or_else(|| self.connections()?.socket_address(key))
+        self.peers.borrow_mut().address(key, || self.connections()?.socket_address(key))
     }
 
     /// Those of all workers.

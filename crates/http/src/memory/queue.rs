@@ -342,3 +342,6 @@ impl Desk {
         waiting.iter().filter(|place| place.name() == host && is_other(place.item())).count() < SPARED_OF_HOST
     }
 }
+
+#[cfg(test)]
+mod tests;

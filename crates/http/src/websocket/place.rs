@@ -75,7 +75,7 @@ impl Stream {
     }
 
     pub(super) fn desk(&self) -> &Desk {
-        self.handle.desk()
+        self.handle.connection_desk()
     }
 
     /// As whom it waits for memory.

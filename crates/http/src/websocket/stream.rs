@@ -35,7 +35,7 @@ pub(crate) fn on_stream(
     opening: Opening,
 ) -> Result<impl FnOnce(Tunnel) -> Result<(), Error> + use<>, Error> {
     let Opening { socket, start } = opening;
-    let charge = handle.desk().pool.budget().charge(Kind::Codec, STREAM_BYTES)?;
+    let charge = handle.connection_desk().pool.budget().charge(Kind::Codec, STREAM_BYTES)?;
     let stream = Rc::new(Stream::new(handle.clone(), socket.into_inner(), charge));
     Ok(move |tunnel| {
         drop(plimsoll_runtime::spawn(drive(Rc::clone(&stream), tunnel))?);

@@ -180,10 +180,13 @@ impl<S: Service> Engine<S> {
 
     /// The same for another reason.
     pub(crate) fn close_for(&mut self, key: Key, why: ExchangeEnd) {
-        let mut table = self.worker.table.borrow_mut();
+        let table = self.worker.table.borrow();
         if table.get(key).is_none() {
             return;
         }
+        drop(table);
+        self.count_handshake_closed(key, why);
+        let mut table = self.worker.table.borrow_mut();
         let mut connection = table.close(key);
         drop(table);
         self.worker.counters().exchanges_ended(why, connection.take_answered().into());

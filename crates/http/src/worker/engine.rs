@@ -11,6 +11,7 @@ use std::rc::{Rc, Weak};
 
 use http::StatusCode;
 use plimsoll_codec::h1::{Next, RequestState};
+use plimsoll_runtime::net::transport::Handshake;
 use plimsoll_runtime::net::{Bytes, Event, SocketOption, Table};
 use plimsoll_runtime::{Errno, Instant, Result, SendBytes, signal, sleep, sleep_until, spawn};
 use plimsoll_slab::Key;
@@ -26,6 +27,7 @@ use crate::exchange::output::compacted;
 use crate::memory::wait::MemoryWait;
 use crate::websocket::Port;
 use crate::worker::connection::{Connection, Rest};
+use crate::worker::handshakes::Handshakes;
 use crate::worker::pressure::Overload;
 use crate::worker::recall;
 use crate::worker::service::Service;
@@ -90,6 +92,8 @@ pub(crate) struct Engine<S: Service> {
     /// How those who have a WebSocket of the table reach it.
     pub(crate) sockets: Rc<Port>,
     pub(crate) overload: Overload,
+    /// Where connections are carried by TLS.
+    pub(crate) handshakes: Option<Box<Handshakes>>,
     /// A handler has just been given much of a body: it has its turn before there is more for another, which is then
     /// received into the same memory, still in the processor's caches.
     pub(crate) gives_way: bool,
@@ -107,10 +111,9 @@ impl<S: Service> Drop for Engine<S> {
     fn drop(&mut self) {
         self.worker.release_kept();
         self.close_all();
-        debug_assert!(
-            ::std::thread::panicking() || self.worker.counters().exchanges_now() == 0,
-            "what was begun has ended"
-        );
+        let counters = self.worker.counters();
+        counters.engine(-1);
+        debug_assert!(::std::thread::panicking() || counters.has_ended(), "what was begun has ended");
     }
 }
 
@@ -119,11 +122,15 @@ impl<S: Service> Engine<S> {
         worker.lasting.know_handlers(waiting_handler_bytes(service.handler_bytes()));
         let overload = Overload::new(&worker);
         let sockets = Port::new(worker.clone());
+        let shakes_hands = worker.table.borrow().shakes_hands();
+        let handshakes = shakes_hands.then(|| Handshakes::new(&worker.pool, &worker.config, worker.line_share()));
+        worker.counters().engine(1);
         Self {
             worker,
             service,
             sockets,
             overload,
+            handshakes,
             gives_way: false,
             has_turned: false,
             drained_at: plimsoll_runtime::now(),
@@ -150,6 +157,7 @@ impl<S: Service> Engine<S> {
             let is_ready = listed
                 || ready
                 || worker.turns.are_awaited()
+                || self.handshakes.as_mut().is_some_and(|handshakes| handshakes.poll(cx).is_ready())
                 || (is_short && self.overload.poll(&worker, cx).is_ready());
             if is_ready && !has_turned {
                 return Poll::Ready(false);
@@ -163,6 +171,9 @@ impl<S: Service> Engine<S> {
         })
         .await;
         worker.begin_turn();
+        if let Some(handshakes) = &mut self.handshakes {
+            handshakes.begin_turn();
+        }
         loop {
             let event = worker.table.borrow_mut().next();
             let Some(event) = event else {
@@ -176,6 +187,9 @@ impl<S: Service> Engine<S> {
             }
         }
         while let Some(key) = worker.next_listed() {
+            if let Some(handshakes) = &mut self.handshakes {
+                handshakes.note_others();
+            }
             self.look_after(key);
             if !self.overload.pace.is_idle() {
                 self.look_at_pace(key, false);
@@ -183,11 +197,13 @@ impl<S: Service> Engine<S> {
         }
         self.relieve();
         self.take_turns();
+        self.shake_hands();
         self.has_turned = true;
         ended
     }
 
     fn step(&mut self, event: Event) {
+        let Some(event) = self.take_handshake_event(event) else { return };
         let paced = if self.overload.pace.is_idle() { None } else { self.overload.pace.note(&event) };
         let is_readable = matches!(event, Event::Readable(_));
         match event {
@@ -215,7 +231,8 @@ impl<S: Service> Engine<S> {
             Event::Failed(key, Errno::CANCELED) if self.worker.is_parked(key) => self.recalled(key),
             Event::Failed(key, errno) => self.failed(key, errno),
             Event::Due(key) => self.due(key),
-            Event::Secured(key) => self.secured(key),
+            Event::Partial(key) => self.bound_partial(key),
+            Event::Stalled(key) => self.stalled(key),
         }
         if let Some(key) = paced {
             self.look_at_pace(key, is_readable);
@@ -267,20 +284,13 @@ impl<S: Service> Engine<S> {
         // Its handshake has the time of a head.
         let timeout = if table.is_carried(key) { timeout.min(worker.config.head_timeout) } else { timeout };
         table.schedule(key, if worker.is_stopping() { worker.stop_idle() } else { timeout });
-        if worker.await_request(&mut table, key).is_err() {
+        let armed = match table.handshake(key) {
+            Handshake::Over => worker.await_request(&mut table, key),
+            Handshake::Awaited | Handshake::Begun => table.await_readable(key),
+        };
+        if armed.is_err() {
             drop(table);
             self.shed(key, Shed::Accept);
-        }
-    }
-
-    /// Its handshake is over: it waits for a request as others do.
-    fn secured(&mut self, key: Key) {
-        let worker = Rc::clone(&self.worker);
-        let mut table = worker.table.borrow_mut();
-        let Some(Connection::Parked { born, .. }) = table.get(key) else { return };
-        let timeout = worker.parked_timeout(*born);
-        if !worker.is_stopping() && worker.config.proxy_protocol == ProxyProtocol::Off {
-            table.schedule(key, timeout);
         }
     }
 
@@ -421,6 +431,10 @@ impl<S: Service> Engine<S> {
                 *connection = Connection::leaving(connection.take_answered());
             }
             Some(Connection::Lingering { .. }) if sending => {}
+            Some(Connection::Parked { .. }) => {
+                drop(table);
+                self.end_idle(key);
+            }
             Some(Connection::Http2(_)) => {
                 drop(table);
                 self.ended_http2(key);
@@ -453,6 +467,49 @@ impl<S: Service> Engine<S> {
         // What came had no place.
         let is_for_room = errno == Errno::NOBUFS;
         self.close_for(key, if is_for_room { ExchangeEnd::Overstay } else { ExchangeEnd::Peer });
+    }
+
+    /// A record has begun to come, and is not whole: it has the time of a head between requests, or else of a body.
+    fn bound_partial(&mut self, key: Key) {
+        let worker = Rc::clone(&self.worker);
+        let mut table = worker.table.borrow_mut();
+        let within = match table.get(key) {
+            Some(Connection::Http2(http2)) if http2.has_exchanges() => worker.config.body_timeout,
+            Some(Connection::Active(_) | Connection::WebSocket(_)) => worker.config.body_timeout,
+            _ => worker.config.head_timeout,
+        };
+        table.bound_partial(key, within);
+    }
+
+    /// That took too long.
+    fn stalled(&mut self, key: Key) {
+        self.worker.counters().shed(Shed::Timeout);
+        if self.worker.is_between_requests(key) {
+            self.end_idle(key);
+        } else {
+            self.close_for(key, ExchangeEnd::Timeout);
+        }
+    }
+
+    /// Whether a transport carries the connection that has words for the end, and nothing that is in flight is in their
+    /// way.
+    pub(crate) fn can_say_end(&self, key: Key) -> bool {
+        let table = self.worker.table.borrow();
+        table.get(key).is_some() && table.has_transport(key) && !table.is_sending(key)
+    }
+
+    /// Closes a connection between requests: where a transport carries it, as that says what is whole.
+    fn end_idle(&mut self, key: Key) {
+        let worker = Rc::clone(&self.worker);
+        if !self.can_say_end(key) {
+            return self.close_for(key, ExchangeEnd::Timeout);
+        }
+        if worker.is_unread(key) {
+            worker.leave_queue(key);
+            worker.leave_turns(key);
+        }
+        worker.put(key, Connection::LINGERING);
+        self.linger(key);
     }
 
     /// A deadline has come.
@@ -489,6 +546,10 @@ impl<S: Service> Engine<S> {
             Some(Connection::Unread { .. }) => {
                 drop(table);
                 self.refuse_unread(key, MemoryWait::TimedOut);
+            }
+            Some(Connection::Parked { .. }) if !sending => {
+                drop(table);
+                self.end_idle(key);
             }
             Some(Connection::Lingering { .. }) if !sending => {
                 drop(table);

@@ -2,20 +2,24 @@
 //! is.
 
 use ::core::any::Any;
+use ::core::net::SocketAddr;
 use ::core::task::{Context, Poll};
 use std::rc::Rc;
 
 use plimsoll_codec::h1::{BodyLength, Fields};
 use plimsoll_pool::{PoolBox, Priority};
-use plimsoll_runtime::{JoinHandle, Lease, OverBudget};
+use plimsoll_runtime::{JoinHandle, Lease, OverBudget, Pool};
 use plimsoll_slab::Key;
 
+use crate::base::config::Config;
 use crate::base::error::Error;
 use crate::base::misuse::Misuse;
 use crate::exchange::collect::Collected;
-use crate::exchange::handle::{ExchangeHandle, Exchanges};
+use crate::exchange::handle::{ExchangeHandle, Exchanges, WITHOUT_CONNECTION};
 use crate::exchange::head::HeadCallbacks;
 use crate::exchange::line::{Line, TableLine};
+#[cfg(feature = "router")]
+use crate::exchange::paths::Paths;
 use crate::exchange::response::{Body, Response};
 use crate::h1::active::Active;
 use crate::h1::actives::{Actives, Http1};
@@ -32,22 +36,20 @@ impl WorkerState {
         ExchangeHandle::new(port, id)
     }
 
-    /// Whose exchange it is, for what the rooms above ask of the worker itself: an upgrade, a WebSocket, the paths of
-    /// the routes.
-    pub(crate) fn of(handle: &ExchangeHandle) -> &Self {
+    /// Whose exchange it is, for what the rooms above ask of the worker itself: an upgrade, a WebSocket, a hub.
+    ///
+    /// # Errors
+    ///
+    /// [`WITHOUT_CONNECTION`] where the program itself has called the handler.
+    pub(crate) fn of(handle: &ExchangeHandle) -> Result<&Self, Error> {
         let port: &dyn Any = &**handle.port();
-        port.downcast_ref().expect("there is no other `Exchanges`")
+        port.downcast_ref().ok_or(WITHOUT_CONNECTION)
     }
 
     /// The same, to be kept.
-    pub(crate) fn shared_of(handle: &ExchangeHandle) -> Rc<Self> {
-        Self::of_port(handle.port())
-    }
-
-    /// The same of a connection that has left the table.
-    pub(crate) fn of_port(port: &Rc<dyn Exchanges>) -> Rc<Self> {
+    pub(crate) fn of_port(port: &Rc<dyn Exchanges>) -> Result<Rc<Self>, Error> {
         let port: Rc<dyn Any> = port.clone();
-        port.downcast().unwrap_or_else(|_| unreachable!("there is no other `Exchanges`"))
+        port.downcast().map_err(|_| WITHOUT_CONNECTION)
     }
 }
 
@@ -55,8 +57,25 @@ impl WorkerState {
 const NO_STREAM: Error = Error::Misuse(Misuse::NotConnectInStream);
 
 impl Exchanges for WorkerState {
-    fn desk(&self) -> &Desk {
-        self
+    fn desk(&self) -> Option<&Desk> {
+        Some(self)
+    }
+
+    fn config(&self) -> &Config {
+        &self.config
+    }
+
+    fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    fn peer_address(&self, id: ExchangeId) -> Option<SocketAddr> {
+        Desk::peer_address(self, id.key())
+    }
+
+    #[cfg(feature = "router")]
+    fn paths(&self) -> Option<&dyn Paths> {
+        self.routes.get().map(|routes| &**routes)
     }
 
     fn host(&self, id: ExchangeId) -> u64 {

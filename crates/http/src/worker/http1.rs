@@ -1,6 +1,7 @@
 //! Connections of HTTP/1.1: what comes becomes steps, and what those say is done. Whether a request is begun now, and
 //! with which service, is decided here.
 
+use http::StatusCode;
 use plimsoll_codec::h1::{FieldSlot, HeadSearch, RequestView};
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::Kind;
@@ -9,8 +10,9 @@ use plimsoll_slab::Key;
 
 use crate::base::counters::Shed;
 use crate::base::exchange_end::{Answered, ExchangeEnd};
-use crate::exchange::handle::ExchangeHandle;
+use crate::exchange::handle::{ExchangeHandle, Responder};
 use crate::exchange::line::TableLine;
+use crate::exchange::response::Response;
 use crate::exchange::source::Source;
 use crate::h1::active::{Active, Deadline, EXCHANGE_BYTES, Look, Phase};
 use crate::h1::head::Slots;
@@ -301,8 +303,22 @@ impl<S: Service> Engine<S> {
         slots: &[FieldSlot],
         handle: ExchangeHandle,
     ) -> Result<service::Answered, NoRoom> {
+        let is_misdirected = self.handshakes.is_some() && self.is_misdirected(handle.id.key(), view);
         let Self { worker, service, .. } = self;
-        worker.as_current(handle.id.key(), || service.start(worker, view, slots, handle))
+        worker.as_current(handle.id.key(), || {
+            if is_misdirected {
+                Responder::new(handle).answer(Response::new(StatusCode::MISDIRECTED_REQUEST));
+                return Ok(service::Answered::Ready);
+            }
+            service.start(worker, view, slots, handle)
+        })
+    }
+
+    /// Whether a request is about a host that is not for the session that it came through (RFC 9110 15.5.20).
+    fn is_misdirected(&self, key: Key, view: &RequestView<'_>) -> bool {
+        let Some(host) = view.host() else { return false };
+        let mut table = self.worker.table.borrow_mut();
+        table.with_transport(key, |transport| !transport.serves(host)) == Some(true)
     }
 
     /// Nothing is left to do but to wait for the next request.
@@ -317,6 +333,9 @@ impl<S: Service> Engine<S> {
         debug_assert!(!active.search.started(), "a head that began is kept");
         *table.get_mut(key).expect("a live connection") =
             Connection::Parked { requests, born, score, empty_lines, answered };
+        if table.is_carried(key) {
+            table.bound_partial(key, worker.config.head_timeout);
+        }
         let receiving = worker.await_request(&mut table, key);
         drop(table);
         drop(active);

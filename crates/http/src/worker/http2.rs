@@ -241,16 +241,13 @@ impl<S: Service> Engine<S> {
                 self.execute_http2(key, http2, step);
             }
             Step::EndWaits => self.end_waits_http2(key, http2),
-            Step::Linger => {
-                http2.finish(&worker, ExchangeEnd::Peer);
-                drop(http2);
-                worker.put(key, Connection::LINGERING);
-                self.linger(key);
-            }
+            Step::Linger => self.linger_http2(key, http2, ExchangeEnd::Peer),
             Step::Leave => {
                 worker.put(key, Connection::Http2(http2));
                 self.linger_no_longer(key);
             }
+            // All is said: the transport says that, too.
+            Step::Close(why) if !http2.has_exchanges() && self.can_say_end(key) => self.linger_http2(key, http2, why),
             Step::Close(why) => {
                 worker.put(key, Connection::Http2(http2));
                 self.close_for(key, why);
@@ -260,6 +257,13 @@ impl<S: Service> Engine<S> {
                 self.failed(key, errno);
             }
         }
+    }
+
+    fn linger_http2(&mut self, key: Key, mut http2: PoolBox<Http2>, why: ExchangeEnd) {
+        http2.finish(&self.worker, why);
+        drop(http2);
+        self.worker.put(key, Connection::LINGERING);
+        self.linger(key);
     }
 
     /// Something changed on a connection: a handler answered, wrote, or wants to read.

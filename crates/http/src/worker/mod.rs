@@ -9,9 +9,10 @@
 //! | [`connection`] | what is kept of a connection: parked, worked on, lingering |
 //! | [`state`] | what the engine and its handlers share: the table, and what is written to it |
 //! | [`exchanges`] | how a handler's calls reach its exchange |
-//! | `paths` | what the paths of routes are asked for |
 //! | [`service`] | what answers requests, for the engine |
 //! | [`request_queue`] | which requests begin in a turn, which wait for the next, which hear that there are too many |
+//! | [`handshakes`] | handshakes of TLS: how many, for how long, and whose turn it is |
+//! | [`handshake_steps`] | who makes a step, and what becomes of its connection |
 //! | [`turns`] | who waits for the processor, and for how long |
 //! | [`pressure`] | what each memory level means, and what is done in a turn |
 //! | `pressure/shed_order` | who is shed, in which order, and how many |
@@ -35,10 +36,10 @@ pub(crate) mod closing;
 pub(crate) mod connection;
 pub(crate) mod engine;
 pub(crate) mod exchanges;
+pub(crate) mod handshake_steps;
+pub(crate) mod handshakes;
 pub(crate) mod http1;
 pub(crate) mod http2;
-#[cfg(feature = "router")]
-pub(crate) mod paths;
 pub(crate) mod plan;
 pub(crate) mod pressure;
 pub(crate) mod recall;

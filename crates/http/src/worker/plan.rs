@@ -33,6 +33,9 @@ const PACKED_TABLES_BYTES: u64 = 512;
 /// most 8 KiB), what one with streams holds more, and each stream. So are what all workers keep if some route is
 /// marked, and with how many bytes each connection that stays is counted among those.
 ///
+/// With TLS there is also what a listener for it keeps, what a connection holds beside its entry (but for its client's
+/// certificates), and what it may hold until its handshake is over.
+///
 /// ```
 /// use plimsoll_runtime::{MemoryLimit, Runtime};
 ///
@@ -48,7 +51,7 @@ pub fn plan(runtime: &Runtime, handler_bytes: usize) -> Plan {
     let lasting = Lasting::new(stay_bytes());
     lasting.know_handlers(waiting_handler_bytes(handler_bytes));
     let counted = |sort| lasting.bytes_of(sort) as u64;
-    runtime
+    let plan = runtime
         .plan()
         .with(Part::Fixed, "answer_reserve", workers * answer_reserve::bytes(share))
         .with(
@@ -71,7 +74,30 @@ pub fn plan(runtime: &Runtime, handler_bytes: usize) -> Plan {
         .with(Part::Apart, "counted_member", counted(Sort::Member))
         .with(Part::Apart, "counted_released", counted(Sort::Released))
         .with(Part::Apart, "counted_tunnel", counted(Sort::Tunnel))
-        .with(Part::Apart, "counted_events", counted(Sort::Events))
+        .with(Part::Apart, "counted_events", counted(Sort::Events));
+    with_tls(plan, workers, share)
+}
+
+/// What TLS adds: what a worker keeps so that handshakes can wait, what a connection holds beside its entry, and until
+/// its handshake is over.
+#[cfg(any(feature = "tls-aws-lc", feature = "tls-ring"))]
+fn with_tls(plan: Plan, workers: u64, share: u64) -> Plan {
+    use plimsoll_tls::{HANDSHAKE_BYTES_MAX, PARKED_BYTES_MAX, SESSION_BYTES};
+
+    use crate::worker::handshakes::{HANDSHAKE_BYTES, Handshakes};
+
+    const { assert!(HANDSHAKE_BYTES == HANDSHAKE_BYTES_MAX, "as many are in progress as fit") };
+    let in_progress_max = Handshakes::in_progress_max(&Config::default(), share);
+    let lists = Handshakes::bytes(in_progress_max) + Table::<Connection>::QUEUE_BYTES as u64;
+    let carrier = class_bytes(Table::<Connection>::CARRIED_BYTES) + SESSION_BYTES as u64;
+    plan.with(Part::Apart, "tls_lists", workers * lists)
+        .with(Part::Apart, "tls_parked", carrier + PARKED_BYTES_MAX)
+        .with(Part::Apart, "tls_handshake", carrier + HANDSHAKE_BYTES_MAX)
+}
+
+#[cfg(not(any(feature = "tls-aws-lc", feature = "tls-ring")))]
+fn with_tls(plan: Plan, _workers: u64, _share: u64) -> Plan {
+    plan
 }
 
 /// What a worker keeps so that requests can wait, be counted and be refused without memory.

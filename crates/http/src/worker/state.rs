@@ -37,7 +37,7 @@ pub(crate) struct WorkerState {
     pub(crate) websockets: RefCell<KnownSettings>,
     /// The paths of the routes, for handlers that ask for a parameter.
     #[cfg(feature = "router")]
-    pub(crate) routes: ::core::cell::OnceCell<Rc<dyn crate::worker::paths::Paths>>,
+    pub(crate) routes: ::core::cell::OnceCell<Rc<dyn crate::exchange::paths::Paths>>,
 }
 
 /// Drops a connection in whose place another was put: nearly always there is none.

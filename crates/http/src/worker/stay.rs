@@ -15,7 +15,8 @@ use crate::worker::state::WorkerState;
 
 /// One that stays, for as long as it does. Small: it is in the future of its handler, twice where that ends it.
 pub(crate) struct Stay {
-    worker: Rc<WorkerState>,
+    /// `None` where the program itself has called the handler: nobody tells it to end.
+    worker: Option<Rc<WorkerState>>,
     /// In the list. Without room there it is not counted for its address, and cannot be told to end.
     at: Option<Number>,
     sort: Sort,
@@ -24,20 +25,23 @@ pub(crate) struct Stay {
 impl Stay {
     /// Of the exchange that a handle is for, which goes on for as long as its peer likes.
     pub(crate) fn of(handle: &ExchangeHandle, sort: Sort) -> Self {
-        let worker = WorkerState::shared_of(handle);
-        let at = worker.enter_stay(sort, handle.host(), handle.id);
+        let worker = WorkerState::of_port(handle.port()).ok();
+        let at = worker.as_ref().and_then(|worker| worker.enter_stay(sort, handle.host(), handle.id));
         Self { worker, at, sort }
     }
 
     /// Ready when it is to end, as others wait for memory.
     pub(crate) fn poll_told(&self, cx: &Context<'_>) -> Poll<()> {
-        self.at.map_or(Poll::Pending, |at| self.worker.poll_told(at, cx))
+        let (Some(worker), Some(at)) = (&self.worker, self.at) else { return Poll::Pending };
+        worker.poll_told(at, cx)
     }
 }
 
 impl Drop for Stay {
     fn drop(&mut self) {
-        self.worker.leave_stay(self.sort, self.at);
+        if let Some(worker) = &self.worker {
+            worker.leave_stay(self.sort, self.at);
+        }
     }
 }
 

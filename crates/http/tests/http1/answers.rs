@@ -5,7 +5,7 @@
 use core::time::Duration;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plimsoll_http::codec::h1::error_line;
+use plimsoll_codec::h1::error_line;
 use plimsoll_http::{Config, Error, EventsConfig, Http2, Misuse, Request, Response, StatusCode, WebSocketConfig};
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Result, sleep};

@@ -6,10 +6,12 @@
 use core::ops::RangeInclusive;
 use core::time::Duration;
 use std::rc::Rc;
+use std::sync::Arc;
 
-use plimsoll_http::{Config, Error, Request, Response, Shed};
+use plimsoll_http::{Config, Error, Request, Response, Shed, StatusCode};
+use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_runtime::net::TcpStream;
-use plimsoll_runtime::{Result, now, sleep, spawn, timeout};
+use plimsoll_runtime::{Result, Runtime, now, sleep, spawn, timeout};
 
 use crate::rig::frames::{ACK, DATA, END_STREAM, Frame, GOAWAY, HEADERS, PING, PREFACE, SETTINGS, frame, get, request};
 use crate::rig::honest::Honest;
@@ -212,4 +214,41 @@ fn a_body_that_is_slow_enough_to_be_taken_is() {
         assert_eq!(running.shed(), 0);
         running.stop().await
     });
+}
+
+/// Whose handler takes too long loses it, though its peer goes on taking some of the answer.
+#[test]
+fn a_handler_has_its_time_while_parts_of_its_answer_are_taken() {
+    let world = World::new(SimConfig { socket_buffer_bytes: 2_048, ..SimConfig::new(5) });
+    let run = Runtime::builder().simulate(&world).expect("a simulation starts").block_on(async {
+        let handlers = Arc::new(());
+        let of_handler = Arc::clone(&handlers);
+        let config = Config { handler_timeout: Some(Duration::from_secs(3)), ..Config::default() };
+        let running = serve(config, move |mut req: Request| {
+            let held = Arc::clone(&of_handler);
+            async move {
+                let mut out = req.respond(Response::new(StatusCode::OK), None)?;
+                for _ in 0..1_000 {
+                    out.write_static(&[b'x'; 16 * 1_024]).await?;
+                }
+                drop(held);
+                out.finish().await
+            }
+        })?;
+        let mut client = TcpStream::connect(running.address).await?;
+        client.send_static(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").await?;
+        let (idle, mut counts) = (Arc::strong_count(&handlers), Vec::new());
+        for _ in 0..4 * 5 {
+            sleep(Duration::from_millis(250)).await;
+            assert!(client.recv().await?.is_some(), "it gets what its handler has written");
+            counts.push(Arc::strong_count(&handlers) - idle);
+        }
+        // Timers are as coarse as a quarter of a second.
+        let runs = counts.iter().filter(|count| **count == 1).count();
+        assert!((4 * 3 - 1..4 * 4).contains(&runs), "{counts:?}");
+        assert_eq!(counts.last(), Some(&0));
+        drop(client);
+        running.stop().await
+    });
+    run.expect("nothing fails");
 }

@@ -1,7 +1,9 @@
 //! Every exchange that was begun ends once, for the reason that is true.
 
 use core::cell::RefCell;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
+use std::sync::Arc;
 
 use plimsoll_http::{Config, Error, ExchangeEnd, Request, Response, Shed, StatusCode, WebSocketConfig};
 use plimsoll_runtime::net::TcpStream;
@@ -190,4 +192,38 @@ fn an_answer_that_has_left_is_finished_though_what_came_behind_it_finds_no_room(
         drop(client);
         server.stop().await
     });
+}
+
+/// Says how much of its body came behind its answer.
+async fn answer_first(mut request: Request, read: Arc<AtomicUsize>) -> Result<Response, Error> {
+    let mut out = request.respond(Response::new(StatusCode::OK), Some(2))?;
+    out.write_static(b"ok").await?;
+    let answered = out.finish().await?;
+    let mut bytes = 0;
+    while let Some(chunk) = request.chunk().await? {
+        bytes += chunk.len();
+    }
+    read.store(bytes, Ordering::Relaxed);
+    Ok(answered)
+}
+
+#[test]
+fn a_handler_reads_on_behind_its_answer_also_the_last_of_a_connection() {
+    for close in ["", "Connection: close\r\n"] {
+        on_each("a body behind its answer", async || {
+            let read_behind = Arc::new(AtomicUsize::new(0));
+            let seen = Arc::clone(&read_behind);
+            let server = serve(Config::default(), move |request| answer_first(request, Arc::clone(&seen)))?;
+            let mut client = TcpStream::connect(server.address).await?;
+            let head = format!("POST / HTTP/1.1\r\nHost: h\r\n{close}Content-Length: 20\r\n\r\n0123456789");
+            client.send_bytes(head.as_bytes()).await?;
+            assert!(read(&mut client, Some(b"ok")).await?.starts_with("HTTP/1.1 200 "));
+            // Its client goes on when it has the answer.
+            client.send_bytes(b"0123456789").await?;
+            until("all of it is read", || read_behind.load(Ordering::Relaxed) == 20).await;
+            assert_eq!(ended(&server, 1).await, [1, 0, 0, 0, 0], "{close:?}");
+            drop(client);
+            server.stop().await
+        });
+    }
 }

@@ -22,6 +22,9 @@ async fn answer(request: Request) -> Response {
 
 #[test]
 fn what_comes_behind_a_request_has_a_place_before_that_is_begun() {
+    if crate::rig::is_skipped_over_tls("opening takes memory, and the bridge is under the same line") {
+        return;
+    }
     on_each("requests behind one that takes all", async || {
         let config = Config { progress_reserve_bytes: 0, ..Config::default() };
         let running = serve(config, answer)?;

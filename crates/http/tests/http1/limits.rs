@@ -103,7 +103,9 @@ fn one_connection_too_many_is_told_when_to_come_again() {
             let refused = talk(server.address, &[], None).await?;
             assert!(refused.starts_with("HTTP/1.1 503 ") && refused.contains("\r\nRetry-After: 1\r\n"), "{refused}");
         }
-        assert_eq!(server.counters.totals().parked, 2, "those that are refused are not counted");
+        let totals = server.counters.totals();
+        assert_eq!(totals.parked, 2, "those that are refused are not counted");
+        assert_eq!(totals.responses_total, [(200, 2), (503, 5)], "but what they were told is");
         first.send_bytes(GET).await?;
         assert!(read(&mut first, Some(b"/a")).await?.ends_with("/a"), "who is in is served");
         drop(second);
@@ -333,6 +335,7 @@ fn a_handler_that_does_not_fit_what_was_granted_waits_for_more_and_is_refused_in
         client.send_bytes(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").await?;
         let answer = read(&mut client, Some(b"\r\n\r\n")).await?;
         assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        assert_eq!(server.counters.totals().requests_total, 0, "it was never begun");
         drop((held, client));
         server.stop().await
     });

@@ -6,6 +6,8 @@ use core::task::Poll;
 use core::time::Duration;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll_http::{Request, Server};
 use plimsoll_runtime::net::{TcpStream, UnixStream};
@@ -78,6 +80,32 @@ fn a_server_that_is_stopped_answers_what_it_has_begun_and_leaves_others_alone() 
         assert_eq!(others.totals().requests_total, 1);
         // A second time means nothing.
         first_handle.stop();
+        second_handle.stop();
+        second.await.expect("no panic")
+    });
+}
+
+#[test]
+fn of_two_that_count_together_one_may_end_while_the_other_is_at_work() {
+    on_each("two that count together", async || {
+        let first = Server::bind("127.0.0.1:0")?;
+        let second = Server::bind("127.0.0.1:0")?.count_with(first.counters());
+        let (first_handle, second_handle, address) = (first.handle(), second.handle(), second.local_addr());
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&has_ended);
+        let stops = move |_: Request| {
+            let (first, seen) = (first_handle.clone(), Arc::clone(&seen));
+            async move {
+                first.stop();
+                until("the first has ended", || seen.load(Ordering::Relaxed)).await;
+                "hello"
+            }
+        };
+        let (first, second) = (spawn(first.serve(hello))?, spawn(second.serve(stops))?);
+        let asking = spawn(async move { talk(address, &[LAST], None).await })?;
+        first.await.expect("no panic")?;
+        has_ended.store(true, Ordering::Relaxed);
+        assert!(asking.await.expect("no panic")?.ends_with("hello"));
         second_handle.stop();
         second.await.expect("no panic")
     });

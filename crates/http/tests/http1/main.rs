@@ -7,6 +7,8 @@ mod attacks;
 mod bulk;
 mod deadlines;
 mod exchanges;
+#[cfg(feature = "router")]
+mod files;
 mod forwarded;
 mod half_close;
 mod interim;

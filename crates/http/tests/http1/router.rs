@@ -87,6 +87,8 @@ fn requests_find_their_routes() {
         assert!(refused.contains("\r\nAllow: GET, DELETE, HEAD, OPTIONS\r\n"), "{refused}");
         let asked = ask(address, "OPTIONS /visit", "").await;
         assert!(asked.contains("\r\nAllow: GET, HEAD, OPTIONS\r\n"), "{asked}");
+        let refused = ask(address, "GET /files/a", "").await;
+        assert!(refused.contains("\r\nAllow: PUT, OPTIONS\r\n"), "no HEAD without GET: {refused}");
         let head = ask(address, "HEAD /users/7", "").await;
         assert!(head.contains("\r\nContent-Length: 3\r\n"), "{head}");
         Spawner::current().stop();

@@ -264,6 +264,49 @@ fn whoever_lost_a_place_in_line_to_another_address_is_served_in_the_end() {
     all_are_served("displaced", &[("10.0.0.1", PLACES + 10), ("10.0.0.2", 4)]);
 }
 
+/// The queue is full of requests of its address: the newest makes way for another address, and need not wait for that.
+#[test]
+fn a_stream_that_loses_its_place_to_another_address_hears_503_at_once() {
+    in_simulation("a displaced stream", async || {
+        let gate = Arc::new(AtomicBool::new(false));
+        let config = Config {
+            proxy_protocol: ProxyProtocol::Required,
+            handlers_in_progress_max: Some(1),
+            admission_timeout: Duration::from_secs(60),
+            ..lends_nothing()
+        };
+        let server = serve(config, gated(&gate))?;
+        let mut busy = proxied(server.address, "10.0.0.3").await?;
+        busy.send(&get(1, "/wait/1")).await?;
+        sleep(Duration::from_millis(10)).await;
+        let asks = async |of: &str| {
+            let mut client = TcpStream::connect(server.address).await?;
+            let asks = format!("PROXY TCP4 {of} 10.0.0.9 4000 80\r\nGET /quick HTTP/1.1\r\nHost: h\r\n\r\n");
+            client.send_bytes(asks.as_bytes()).await.map(|()| client)
+        };
+        let mut crowd = Vec::new();
+        for _ in 1..PLACES {
+            crowd.push(asks("10.0.0.1").await?);
+        }
+        sleep(Duration::from_millis(10)).await;
+        let mut client = proxied(server.address, "10.0.0.1").await?;
+        client.send(&get(1, "/quick")).await?;
+        sleep(Duration::from_millis(500)).await;
+        assert_eq!(server.counters.totals().responses_total, [], "all wait");
+        crowd.push(asks("10.0.0.2").await?);
+        sleep(Duration::from_millis(500)).await;
+        assert_eq!(server.counters.totals().responses_total, [(503, 1)]);
+        assert!(client.next_of(HEADERS).await?.has_status(503));
+        gate.store(true, Ordering::Relaxed);
+        // All the others have their turn.
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!(client.fetch(3, "/quick").await?, b"quick", "its connection lives");
+        assert_eq!(server.counters.totals().responses_total, [(200, PLACES as u64 + 2), (503, 1)]);
+        drop((busy, client, crowd));
+        server.stop().await
+    });
+}
+
 #[test]
 fn a_body_that_has_found_room_is_not_told_that_there_was_none() {
     in_simulation("only one is told", async || {

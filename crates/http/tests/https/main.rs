@@ -3,6 +3,14 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stderr, reason = "a client that is not there is left out, and said so")]
 
+mod attacks;
+mod crowds;
+mod ends;
+mod names;
+mod peers;
+#[path = "../rig/mod.rs"]
+mod rig;
+
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::path::PathBuf;
@@ -49,6 +57,7 @@ impl Drop for Files {
 async fn answer(mut req: Request) -> core::result::Result<Response, plimsoll_http::Error> {
     match req.path() {
         "/tls" => Ok(Response::text(req.tls().map_or("none".into(), |tls| format!("{:?}", tls.version)))),
+        "/charged" => Ok(Response::text(format!("{} bytes", budget().charged()))),
         "/count" => {
             let mut count = 0;
             while let Some(chunk) = req.chunk().await? {
@@ -116,11 +125,12 @@ fn requests_pipelines_and_upgrades_are_answered() {
         client.send_static(b"GET /tls HTTP/1.1\r\nHost: h\r\n\r\nGET /two HTTP/1.1\r\nHost: h\r\n\r\n").await?;
         let both = read(&mut client, b"/two").await?;
         assert!(both.contains("Some(Tls13)") && both.matches("HTTP/1.1 200 OK").count() == 2, "{both}");
-        let body = "y".repeat(100_000);
+        // More than a lease takes.
+        let body = "y".repeat(2_000_000);
         client
-            .send_bytes(format!("POST /count HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n{body}").as_bytes())
+            .send_bytes(format!("POST /count HTTP/1.1\r\nHost: h\r\nContent-Length: 2000000\r\n\r\n{body}").as_bytes())
             .await?;
-        assert!(read(&mut client, b"100000").await?.starts_with("HTTP/1.1 200 "));
+        assert!(read(&mut client, b"2000000").await?.starts_with("HTTP/1.1 200 "));
         client
             .send_static(b"GET /up HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: echo/1\r\n\r\nearly")
             .await?;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use plimsoll_http::codec::ws::{CloseCode, FrameHead, Opcode};
+use plimsoll_codec::ws::{CloseCode, FrameHead, Opcode};
 use plimsoll_http::{Config, Error, Message, Request, Response, Server, Shed, WebSocketConfig, WebSocketRef};
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{MemoryLimit, now, pool, sleep, spawn, timeout};

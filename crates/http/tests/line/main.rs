@@ -7,6 +7,7 @@ mod begin_within;
 mod begun;
 mod collect;
 mod cpu;
+mod fields;
 mod half_heads;
 mod marked;
 mod moved;

@@ -1,16 +1,18 @@
-//! At the memory line, heads that are never finished and answers that nobody takes make room for whole requests: each
-//! of those is answered, and the line holds.
+//! At the memory line, heads that are never finished, and answers and messages that nobody takes, make room for whole
+//! requests: each of those is answered, and the line holds.
 
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::io::{Read, Write};
 
-use plimsoll_http::{Config, Error, Request, Response, Server, Shed, StatusCode};
+use plimsoll_http::{Config, Error, Message, Request, Response, Server, Shed, StatusCode, WebSocketConfig};
 use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{MemoryLimit, Runtime, Spawner, memory, now, sleep, spawn};
 
+use crate::rig::frames::{PREFACE, SETTINGS, frame, get, window_update};
 use crate::rig::threads::{TEST_TIMEOUT, connect, serve_until, under_line};
+use crate::rig::websocket::HANDSHAKE;
 
 /// Together they are more than the line.
 const HALF_HEADS: usize = 3_000;
@@ -80,8 +82,14 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Small pieces without end, which are gathered in the pool.
 async fn stream(mut request: Request) -> Result<Response, Error> {
-    if request.path() != "/endless" {
-        return Ok(Response::text("whole"));
+    match request.path() {
+        "/endless" => {}
+        "/socket" => {
+            return request.upgrade_websocket(&WebSocketConfig::default(), |mut socket| async move {
+                while socket.send(Message::binary(vec![b'x'; 1_000])).await.is_ok() {}
+            });
+        }
+        _ => return Ok(Response::text("whole")),
     }
     let mut out = request.respond(Response::new(StatusCode::OK), None)?;
     loop {
@@ -91,6 +99,24 @@ async fn stream(mut request: Request) -> Result<Response, Error> {
 
 #[test]
 fn answers_that_nobody_takes_make_room_for_whole_requests() {
+    make_room_for_whole_requests(b"GET /endless HTTP/1.1\r\nHost: h\r\n\r\n");
+}
+
+#[test]
+fn answers_of_http2_that_nobody_takes_make_room_for_whole_requests() {
+    // With windows that let all of it come.
+    let window = frame(SETTINGS, 0, 0, &[0, 4, 0x7F, 0xFF, 0xFF, 0xFF]);
+    let asks = [PREFACE, &window, &window_update(0, 0x7000_0000), &get(1, "/endless")].concat();
+    make_room_for_whole_requests(&asks);
+}
+
+#[test]
+fn messages_that_nobody_takes_make_room_for_whole_requests() {
+    make_room_for_whole_requests(format!("{}\r\n", HANDSHAKE.replacen("GET /", "GET /socket", 1)).as_bytes());
+}
+
+/// Clients that ask for this and take nothing, until memory is short, and others then.
+fn make_room_for_whole_requests(asks: &[u8]) {
     let world = World::new(SimConfig::new(3));
     let simulation = Runtime::builder().memory(LINE).simulate(&world).expect("a simulation starts");
     simulation.block_on(async {
@@ -102,7 +128,7 @@ fn answers_that_nobody_takes_make_room_for_whole_requests() {
         while memory::level() < memory::Level::Orange {
             assert!(stalled.len() < STALLED_MAX, "memory does not get short");
             let mut client = TcpStream::connect(address).await.expect("it is accepted");
-            client.send_static(b"GET /endless HTTP/1.1\r\nHost: h\r\n\r\n").await.expect("it is sent");
+            client.send_bytes(asks).await.expect("it is sent");
             stalled.push(client);
             sleep(Duration::from_millis(1)).await;
         }

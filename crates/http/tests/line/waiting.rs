@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use plimsoll_http::codec::ws::CloseCode;
+use plimsoll_codec::ws::CloseCode;
 use plimsoll_http::{Config, Counters, Error, Message, Request, Response, Server, StatusCode, WebSocketConfig};
 use plimsoll_runtime::{Budget, MemoryLimit, plan, sleep, spawn};
 

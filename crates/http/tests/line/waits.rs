@@ -7,8 +7,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
+use plimsoll_codec::ws::{CloseCode, Opcode};
 use plimsoll_http::Config;
-use plimsoll_http::codec::ws::{CloseCode, Opcode};
 
 use super::waiting::{Stage, ask, lends_nothing, on_each, request};
 use crate::rig::frames::{

@@ -9,6 +9,8 @@ pub(crate) mod half_closed;
 pub(crate) mod honest;
 pub(crate) mod memory;
 pub(crate) mod records;
+#[cfg(feature = "tls-aws-lc")]
+pub(crate) mod secured;
 pub(crate) mod threads;
 pub(crate) mod websocket;
 
@@ -24,25 +26,52 @@ use plimsoll_runtime::{JoinHandle, Result, Spawner, sleep, spawn, timeout};
 mod support;
 
 pub(crate) use support::{
-    fresh_unix_address, in_simulation, in_simulation_under, on_each, on_each_under, real_runtimes, until, wait_max,
+    Directory, fresh_directory, fresh_unix_address, in_simulation, in_simulation_under, is_simulated, on_each,
+    on_each_under, on_each_with_files, place_file, real_runtimes, until, wait_max,
 };
 
-/// Whether the suites run over the [transport for tests](records): they do in the program that is named after it.
-fn over_records() -> bool {
-    module_path!().starts_with("records::")
+/// What carries the bytes of the suites' connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beneath {
+    Nothing,
+    /// The [transport for tests](records).
+    Records,
+    /// [TLS](secured).
+    Tls,
+}
+
+/// The programs are named after it.
+fn beneath() -> Beneath {
+    match module_path!().split("::").next() {
+        Some("records") => Beneath::Records,
+        Some("https_suites") => Beneath::Tls,
+        _ => Beneath::Nothing,
+    }
 }
 
 /// Why a test says nothing over records.
 pub(crate) const AT_THE_LINE: &str = "sealing takes memory, and the bridge is under the same line";
 pub(crate) const BRIDGE_TAKES: &str = "the bridge takes what its client does not, and tells no reset from an end";
 
-/// Whether a test is left out of the program that runs over records.
+pub(crate) const BEFORE_KEYS: &str = "who is refused before there are keys is closed without a word";
+
+/// Whether a test is left out of the programs that run over a transport.
 #[allow(clippy::print_stderr, reason = "a test that is left out says so")]
 pub(crate) fn is_skipped(why: &str) -> bool {
-    if over_records() {
-        eprintln!("skipped over records: {why}");
+    let is_carried = beneath() != Beneath::Nothing;
+    if is_carried {
+        eprintln!("skipped over {:?}: {why}", beneath());
     }
-    over_records()
+    is_carried
+}
+
+/// The same for TLS alone.
+#[allow(clippy::print_stderr, reason = "a test that is left out says so")]
+pub(crate) fn is_skipped_over_tls(why: &str) -> bool {
+    if beneath() == Beneath::Tls {
+        eprintln!("skipped over Tls: {why}");
+    }
+    beneath() == Beneath::Tls
 }
 
 /// A server that runs, to be stopped at the end of a scenario.
@@ -72,10 +101,12 @@ where
 {
     let server = Server::bind("127.0.0.1:0")?.config(config);
     let address = server.local_addr();
-    if over_records() {
-        return serve_on(server.transport(records::Records::make()), records::bridge(address)?, handler);
+    match beneath() {
+        Beneath::Records => serve_on(server.transport(records::Records::make()), records::bridge(address)?, handler),
+        #[cfg(feature = "tls-aws-lc")]
+        Beneath::Tls => serve_on(server.tls(secured::config()), secured::bridge(address)?, handler),
+        _ => serve_on(server, address, handler),
     }
-    serve_on(server, address, handler)
 }
 
 /// The same at a Unix socket. Its address of IP is none.

@@ -26,6 +26,7 @@ pub(crate) struct Records {
     partial: Vec<u8>,
     /// A record of nothing has come: the end.
     has_ended: bool,
+    has_said_end: bool,
 }
 
 fn masked(number: usize, bytes: &[u8]) -> impl Iterator<Item = u8> {
@@ -100,6 +101,9 @@ impl Transport for Records {
     }
 
     fn end(&mut self, room: &mut [u8; END_BYTES_MAX]) -> usize {
+        if core::mem::replace(&mut self.has_said_end, true) {
+            return 0;
+        }
         room[..HEAD_BYTES].copy_from_slice(&self.write_end());
         HEAD_BYTES
     }
@@ -147,7 +151,10 @@ async fn carry(client: TcpStream, server: SocketAddr) -> Result<()> {
 }
 
 /// Ready when both are, or one has failed.
-async fn both<A, B>(one: impl Future<Output = Result<A>>, other: impl Future<Output = Result<B>>) -> Result<()> {
+pub(crate) async fn both<A, B>(
+    one: impl Future<Output = Result<A>>,
+    other: impl Future<Output = Result<B>>,
+) -> Result<()> {
     let (mut one, mut other) = (pin!(one), pin!(other));
     let (mut first, mut second) = (None, None);
     poll_fn(|cx| {

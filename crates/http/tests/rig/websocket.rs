@@ -4,7 +4,7 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use plimsoll_http::codec::ws::{CloseCode, Decoder, Event, FrameHead, Limits, Opcode, Role};
+use plimsoll_codec::ws::{CloseCode, Decoder, Event, FrameHead, Limits, Opcode, Role};
 use plimsoll_http::{Error, Message, Request, Response, WebSocketConfig, WebSocketRef};
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Result, timeout};

@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use plimsoll_http::codec::ws::{CloseCode, FrameHead, Opcode};
+use plimsoll_codec::ws::{CloseCode, FrameHead, Opcode};
 use plimsoll_http::{
     Config, Error, Event, Hub, HubConfig, HubHandler, Incoming, Member, Message, Request, Response, WebSocketConfig,
     WebSocketEnd, WebSocketHandler, WebSocketRef,

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use plimsoll_http::codec::ws::{CloseCode, Opcode};
+use plimsoll_codec::ws::{CloseCode, Opcode};
 use plimsoll_http::{Config, Error, OriginCheck, Request, Response, Shed, WebSocketConfig};
 use plimsoll_runtime::{Result, now, sleep};
 

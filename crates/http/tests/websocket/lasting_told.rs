@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plimsoll_http::codec::ws::{CloseCode, Opcode};
+use plimsoll_codec::ws::{CloseCode, Opcode};
 use plimsoll_http::{
     Config, Error, EventsConfig, ExchangeEnd, Hub, HubConfig, Message, Request, Response, Shed, WebSocketConfig,
     WebSocketEnd, WebSocketHandler, WebSocketRef,

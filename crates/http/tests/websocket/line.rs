@@ -7,7 +7,7 @@ use core::time::Duration;
 use crate::rig::memory;
 use crate::rig::websocket::{Client, Got, echo, frame};
 use crate::rig::{Running, on_each, serve, until};
-use plimsoll_http::codec::ws::{CloseCode, Opcode};
+use plimsoll_codec::ws::{CloseCode, Opcode};
 use plimsoll_http::{Config, Error, Message, Request, WebSocketConfig};
 use plimsoll_runtime::{Lease, Result, budget, sleep, timeout};
 

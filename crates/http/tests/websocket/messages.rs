@@ -6,7 +6,7 @@ use core::time::Duration;
 use crate::rig::memory::held_bytes;
 use crate::rig::websocket::{Client, Got, HANDSHAKE, close, echo, frame, text};
 use crate::rig::{in_simulation, on_each, serve, talk};
-use plimsoll_http::codec::ws::{CloseCode, Opcode};
+use plimsoll_codec::ws::{CloseCode, Opcode};
 use plimsoll_http::{
     Config, Error, Message, Misuse, OriginCheck, Request, Response, WEBSOCKET_PARKED_BYTES, WEBSOCKET_TASK_BYTES,
     WebSocketConfig, WebSocketEnd, WebSocketHandler, WebSocketRef,
@@ -327,7 +327,7 @@ fn output_is_bounded() {
 mod compressed {
     //! permessage-deflate between the server and a client.
 
-    use plimsoll_http::codec::ws::{Compression, Deflater, Event, FrameHead, Inflater};
+    use plimsoll_codec::ws::{Compression, Deflater, Event, FrameHead, Inflater};
     use plimsoll_runtime::timeout;
 
     use super::*;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::rig::memory::{fill, fill_but};
 use crate::rig::websocket::{Client, Got, HANDSHAKE, echo, frame, read_head, text};
 use crate::rig::{Running, in_simulation, on_each, serve, until};
-use plimsoll_http::codec::ws::{CloseCode, Opcode};
+use plimsoll_codec::ws::{CloseCode, Opcode};
 use plimsoll_http::{
     Config, Error, Message, Request, Response, WebSocketConfig, WebSocketEnd, WebSocketHandler, WebSocketRef,
     WebSocketSender,
@@ -91,6 +91,28 @@ fn a_code_and_its_reason_follow_a_long_message() {
         let (messages, close) = read_all(&mut client).await?;
         assert_eq!(messages, [LONG]);
         assert_eq!(close, Some((CloseCode(4_321), b"enough of this".to_vec())));
+        drop(client);
+        running.stop().await
+    });
+}
+
+#[test]
+fn a_reason_that_is_too_long_is_cut_between_characters() {
+    in_simulation("a long reason", async || {
+        // The last byte that fits is the first of a character.
+        let reason = "ö".repeat(100);
+        let running = serve(Config::default(), move |request: Request| {
+            let reason = reason.clone();
+            let response = request.upgrade_websocket(&WebSocketConfig::default(), |socket| async move {
+                let closed = socket.close(CloseCode(4_321), &reason).await;
+                assert!(closed.is_ok(), "{closed:?}");
+            });
+            core::future::ready(response)
+        })?;
+        let mut client = Client::open(running.address, "/").await?;
+        let (_, close) = read_all(&mut client).await?;
+        let close = close.map(|(code, reason)| (code, String::from_utf8(reason).expect("whole characters")));
+        assert_eq!(close, Some((CloseCode(4_321), "ö".repeat(61))));
         drop(client);
         running.stop().await
     });

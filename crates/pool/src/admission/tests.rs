@@ -13,6 +13,7 @@ use std::task::Wake;
 use proptest::prelude::*;
 
 use super::*;
+use crate::page::page_bytes;
 use crate::waiters::Shed;
 use crate::{Class, MemoryLimit, PageChoice, PoolConfig, SimPages};
 
@@ -170,7 +171,8 @@ proptest! {
 
 #[test]
 fn a_permit_gives_what_was_reserved_though_nothing_else_is_left() {
-    let admission = port(MemoryLimit::kib(256), AdmissionConfig::default());
+    // 64 pages.
+    let admission = port(MemoryLimit::bytes(64 * page_bytes() as u64), AdmissionConfig::default());
     let footprint = Footprint::new().head(1000).body(60_000).out(4096);
     let mut permit = admission.try_reserve(footprint).unwrap();
     let beside: Vec<Lease> = core::iter::from_fn(|| admission.pool().try_acquire(64, Kind::Buffers).ok()).collect();
@@ -295,7 +297,9 @@ fn credit_and_free_pages_move_to_the_worker_that_waits() {
 #[test]
 fn no_more_wait_than_may() {
     for waiters_max in [1, 2, 30, 65] {
-        let admission = port(MemoryLimit::mib(2), AdmissionConfig::default().waiters_max(waiters_max));
+        // What is left beside those who hold it is room for who waits.
+        let line = MemoryLimit::bytes((2 << 20) + page_bytes() as u64);
+        let admission = port(line, AdmissionConfig::default().waiters_max(waiters_max));
         let held: Vec<Permit> = core::iter::from_fn(|| admission.try_reserve(Footprint::one(131_072)).ok()).collect();
         let wait = |name| Box::pin(admission.reserve(Footprint::one(131_072), Priority::Head, name));
         let mut waiting: Vec<_> = (0..waiters_max).map(|at| wait(u64::from(at % 2))).collect();

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::*;
-use crate::{Budget, MemoryLimit, Pool, PoolConfig};
+use crate::{Budget, MemoryLimit, Pool, PoolConfig, page_bytes};
 
 fn pool(limit: MemoryLimit) -> Pool {
     Pool::new(&Budget::new(limit), PoolConfig::default()).unwrap()
@@ -66,7 +66,8 @@ fn values_are_dropped_once() {
 
 #[test]
 fn a_refused_value_comes_back() {
-    let pool = pool(MemoryLimit::kib(16));
+    // The fixed part has a page.
+    let pool = pool(MemoryLimit::bytes(12 * 1_024 + page_bytes() as u64));
     let (over, value) = pool.try_boxed([9_u8; 20_000], Kind::Tasks).unwrap_err();
     assert_eq!((over.wanted_bytes(), value[19_999]), (20_480, 9));
 }

@@ -2,7 +2,7 @@
 //! once.
 
 use super::*;
-use crate::{Pool, PoolConfig};
+use crate::{Pool, PoolConfig, page_bytes};
 
 #[test]
 fn a_charge_grows_and_shrinks() {
@@ -52,22 +52,23 @@ fn figures_are_those_of_pools_and_charges_together() {
     let leases = pools.each_ref().map(|pool| pool.try_acquire(100, Kind::Codec).unwrap());
     let beside = [(Kind::Rings, 1_000), (Kind::Codec, 10)].map(|(kind, bytes)| budget.charge(kind, bytes).unwrap());
     let fixed: u64 = pools.iter().map(|pool| pool.stats().fixed_bytes).sum();
-    assert_eq!(budget.charged(), fixed + 2 * 4096 + 1_010);
+    let page = page_bytes() as u64;
+    assert_eq!(budget.charged(), fixed + 2 * page + 1_010);
     assert_eq!(budget.charged_by(Kind::Codec), 2 * 128 + 10);
     assert_eq!((budget.charged_by(Kind::Rings), budget.charged_by(Kind::Fixed)), (1_000, fixed));
-    assert_eq!((budget.free(), budget.charged_by(Kind::Buffers)), (2 * (4096 - 128), 2 * (4096 - 128)));
+    assert_eq!((budget.free(), budget.charged_by(Kind::Buffers)), (2 * (page - 128), 2 * (page - 128)));
     assert_eq!(budget.in_use(), budget.charged(), "nothing was said to be releasable");
     let credited = budget.credited();
     assert_eq!(credited, pools.iter().map(|pool| pool.stats().credit_bytes).sum::<u64>() + 1_010);
-    pools[0].credit().account().set_releasable(4096);
-    assert_eq!(budget.in_use(), budget.charged() - 4096);
+    pools[0].credit().account().set_releasable(page);
+    assert_eq!(budget.in_use(), budget.charged() - page);
     drop((leases, beside));
-    assert_eq!(budget.in_use(), fixed + 4096);
+    assert_eq!(budget.in_use(), fixed + page);
     let [kept, gone] = pools;
     drop(gone);
     assert!(!budget.has_several_pools());
     assert_eq!(budget.charged(), kept.stats().charged_bytes);
-    assert_eq!(budget.peak(), budget.peak().max(fixed + 2 * 4096 + 1_010));
+    assert_eq!(budget.peak(), budget.peak().max(fixed + 2 * page + 1_010));
 }
 
 #[test]

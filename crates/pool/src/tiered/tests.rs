@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Budget, MemoryLimit, PoolConfig};
+use crate::{Budget, Footprint, MemoryLimit, PoolConfig, page_bytes};
 
 /// More than the first step of any class takes for its bookkeeping.
 const METADATA_BYTES_MAX: u64 = 8 * 1024;
@@ -32,7 +32,7 @@ fn op() -> impl Strategy<Value = Op> {
 proptest! {
     #[test]
     fn the_bytes_are_as_in_a_vector(limit_kib in 16_u64..400, ops in prop::collection::vec(op(), 1..60)) {
-        let budget = Budget::new(MemoryLimit::kib(limit_kib));
+        let budget = Budget::new(MemoryLimit::bytes((limit_kib << 10) - 4_096 + page_bytes() as u64));
         let pool = Pool::new(&budget, PoolConfig::default()).unwrap();
         let mut buf = TieredBuf::<48>::with_kind(Kind::Codec);
         let mut model: Vec<u8> = Vec::new();
@@ -70,7 +70,8 @@ proptest! {
                     buf.shrink(&pool);
                     let smallest = if model.len() <= 48 { None } else { Class::for_len(model.len()) };
                     // The smaller lease stands beside the larger one for a moment, and may be the first of its class.
-                    let needed = smallest.map_or(0, Class::bytes) as u64 + METADATA_BYTES_MAX;
+                    let unit = smallest.map_or(0, |class| Footprint::one(class.bytes()).page_bytes());
+                    let needed = unit + METADATA_BYTES_MAX;
                     let room = budget.limit().as_bytes() - budget.charged() >= needed;
                     prop_assert!(buf.class() == smallest || !room);
                 }

@@ -23,7 +23,7 @@ use std::task::Wake;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Budget, MemoryLimit, PoolConfig};
+use crate::{Budget, Class, MemoryLimit, PoolConfig, page_bytes};
 
 /// Numbers instead of memory; the same rules as a worker's credit.
 #[derive(Debug, Default)]
@@ -346,6 +346,13 @@ impl Random {
 
 /// The largest footprint of a schedule; there is room for one at least.
 const LARGEST: Footprint = Footprint::new().head(4096).body(65_536).out(16_384);
+/// Room for one of them, and for each that is smaller: with large pages a smaller slot may have a larger unit.
+fn room_for_any() -> u64 {
+    let units = |most| Class::ALL.into_iter().filter(move |class| class.bytes() <= most);
+    let largest = |most| units(most).map(|class| Footprint::one(class.bytes()).page_bytes()).max().unwrap_or(0);
+    [4096, 65_536, 16_384].map(largest).iter().sum()
+}
+
 /// So many tenants the clients of a schedule are of.
 const TENANTS: usize = 4;
 /// So often each client of a small schedule ends.
@@ -542,7 +549,7 @@ fn no_schedule_ends_in_a_deadlock() {
             _ => (Crowd::Mixed, 2 + random.below(9) as usize),
         };
         // From room for one exchange to room for some.
-        let free = LARGEST.page_bytes() + random.below(6) * 4096;
+        let free = room_for_any() + random.below(6) * page_bytes() as u64;
         ended += u64::from(Schedule::new(&pool, seed, crowd, clients, free).run(seed) == clients);
     }
     assert_eq!(ended, schedules);
@@ -553,7 +560,7 @@ fn no_schedule_ends_in_a_deadlock() {
 fn ten_thousand_clients_end_with_room_for_one_footprint() {
     let pool = pool();
     for (seed, footprints) in [(1, 1), (2, 40)] {
-        let free = LARGEST.page_bytes() * footprints;
+        let free = room_for_any() * footprints;
         let ended = Schedule::new(&pool, seed, Crowd::Many, 10_000, free).run(seed);
         assert_eq!(ended, 10_000);
         println!("figure: clients that ended, model {ended}.0 -");
@@ -621,8 +628,9 @@ fn tenants_get_even_shares() {
 #[test]
 fn a_greedy_tenant_does_not_make_the_others_wait() {
     let sizes = [4096; 9];
-    let (_, alone) = serve(&[6; 8], &sizes, 32 << 10);
-    let (_, beside) = serve(&[6, 6, 6, 6, 6, 6, 6, 6, 500], &sizes, 32 << 10);
+    let capacity = 8 * page_bytes() as u64;
+    let (_, alone) = serve(&[6; 8], &sizes, capacity);
+    let (_, beside) = serve(&[6, 6, 6, 6, 6, 6, 6, 6, 500], &sizes, capacity);
     let mut worst = 0.0_f64;
     for tenant in 0..8 {
         let (alone, beside) = (p99(&alone[tenant]), p99(&beside[tenant]));
@@ -647,7 +655,7 @@ fn output_goes_before_body_before_head() {
     }
     let mut granted = [0_u32; Priority::COUNT];
     for _ in 0..56 {
-        port.sea.0.unused.set(4096);
+        port.sea.0.unused.set(page_bytes() as u64);
         assert_eq!(port.pump(), 1);
         let at = keys.iter().position(|(_, key)| matches!(port.poll(*key), Answer::Granted(_)));
         let (priority, _) = keys.remove(at.expect("one was granted"));
@@ -660,8 +668,10 @@ fn output_goes_before_body_before_head() {
 #[test]
 fn a_large_head_is_passed_eight_times_at_most() {
     let pool = pool();
-    let mut port = Port::new(&pool, Sea::new(16 << 10));
-    let large = port.enqueue(0, Priority::Head, 20 << 10, u64::MAX);
+    let page = page_bytes() as u64;
+    let mut port = Port::new(&pool, Sea::new(4 * page));
+    let five_pages = Footprint::new().head(2 * page_bytes()).body(2 * page_bytes()).out(page_bytes());
+    let large = port.reserve(0, Priority::Head, five_pages, u64::MAX);
     port.pump();
     let small: Vec<PlaceKey> = (0..20).map(|_| port.enqueue(1, Priority::Head, 4096, u64::MAX)).collect();
     let mut passed = 0;
@@ -677,8 +687,8 @@ fn a_large_head_is_passed_eight_times_at_most() {
         assert!(passed < 20);
     }
     assert_eq!(passed, 8);
-    assert_eq!(port.sea.0.earmark.get(), 16 << 10, "from now on, what is free is kept");
-    port.sea.0.unused.set(20 << 10);
+    assert_eq!(port.sea.0.earmark.get(), 4 * page, "from now on, what is free is kept");
+    port.sea.0.unused.set(5 * page);
     port.pump();
     assert!(matches!(port.poll(large), Answer::Granted(_)));
 }
@@ -700,9 +710,9 @@ fn so_many_are_looked_at_behind_a_large_head() {
     let pool = pool();
     // The head is one of those that are looked at; the last of them all fits.
     for others in [1, CANDIDATES_MAX - 1, CANDIDATES_MAX, CANDIDATES_MAX + 4] {
-        let mut port = Port::new(&pool, Sea::new(4096));
+        let mut port = Port::new(&pool, Sea::new(page_bytes() as u64));
         for tenant in 0..others {
-            port.enqueue(tenant, Priority::Head, 64 << 10, u64::MAX);
+            port.enqueue(tenant, Priority::Head, 128 << 10, u64::MAX);
         }
         let small = port.enqueue(0, Priority::Head, 4096, u64::MAX);
         let is_near = others < CANDIDATES_MAX;
@@ -714,7 +724,7 @@ fn so_many_are_looked_at_behind_a_large_head() {
 #[test]
 fn a_grant_that_is_not_taken_in_time_goes_back() {
     let pool = pool();
-    let mut port = Port::new(&pool, Sea::new(4096));
+    let mut port = Port::new(&pool, Sea::new(page_bytes() as u64));
     let forgotten = port.enqueue(0, Priority::Head, 4096, 5);
     let next = port.enqueue(0, Priority::Head, 4096, 1000);
     assert_eq!(port.pump(), 1);

@@ -1,4 +1,4 @@
-//! Files. These calls may wait for a disk: only threads of the blocking pool make them.
+//! Files. These calls may wait for a disk: only threads of the blocking pool make them, but for [`end_opening`].
 //!
 //! **I-SLICE**: the kernel touches only the memory of the slices and strings handed over, and only within the call.
 #![allow(unsafe_code)]
@@ -18,11 +18,21 @@ const _: () = assert!(STATX_BYTES == 256, "fixed by the kernel's interface");
 /// The fields that a stat asks for.
 pub(crate) const STATX_MASK: u32 = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
 
-/// Opens a file, close-on-exec.
+/// Opens a file, close-on-exec; `O_NONBLOCK` holds for the opening alone.
 pub(crate) fn open(path: &CStr, flags: i32, mode: u32) -> Result<Number, Errno> {
     // SAFETY: I-SLICE: a string with its NUL.
     let fd = retry(|| unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC, mode) } as isize)?;
-    Ok(Number::from_raw(fd as i32))
+    let fd = Number::from_raw(fd as i32);
+    end_opening(fd, flags);
+    Ok(fd)
+}
+
+/// Has reads and writes wait of a file that was just opened: `O_NONBLOCK` holds for the opening alone.
+pub(crate) fn end_opening(fd: Number, flags: i32) {
+    if flags & libc::O_NONBLOCK != 0 {
+        // SAFETY: I-SLICE: no memory is handed over. It fails for what takes neither, as with `O_PATH`.
+        let _is_a_path = retry(|| unsafe { libc::fcntl(fd.raw(), libc::F_SETFL, flags & !libc::O_NONBLOCK) } as isize);
+    }
 }
 
 /// Writes the descriptor's `struct statx` to the front of `room`; its size.

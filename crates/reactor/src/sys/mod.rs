@@ -31,7 +31,7 @@ use crate::Errno;
 pub(crate) use address::{sockaddr_from_bytes, with_sockaddr};
 pub(crate) use clock::now;
 pub(crate) use event::EventFd;
-pub(crate) use file::{STATX_BYTES, STATX_MASK, fsync, open, read_at, stat, write_at};
+pub(crate) use file::{STATX_BYTES, STATX_MASK, end_opening, fsync, open, read_at, stat, write_at};
 pub(crate) use net::{
     SCATTERED_MAX, accept, check_listens, close, connect, discard, duplicate, inherit, inheritable, listen,
     local_address, peek, peer_address, poll_now, receive, receive_into, receive_scattered, refuse_connects, send,

@@ -229,8 +229,10 @@ impl Uring {
             },
             Op::Shutdown { fd, how } => Step::Done(sys::shutdown(*fd, *how).map(|()| 0)),
             Op::Stat { .. } => Step::Done(Ok(sys::STATX_BYTES as u32)),
-            Op::Open { .. } => {
-                self.opened(Number::from_raw(count as i32));
+            Op::Open { flags, .. } => {
+                let fd = Number::from_raw(count as i32);
+                sys::end_opening(fd, *flags);
+                self.opened(fd);
                 Step::Done(Ok(count))
             }
             _ => Step::Done(Ok(count)),

@@ -250,7 +250,9 @@ impl Relays {
             Event::Failed(key, Errno::CANCELED) if self.is_cancelled(key) => self.receive(key),
             Event::Failed(key, errno) => self.finish(key, RelayEnd::Failed(errno)),
             Event::Due(key) => self.due(key),
-            Event::PeerClosed(_) | Event::Readable(_) | Event::Secured(_) | Event::Accepted(_) | Event::TurnedAway => {
+            // What is idle for too long ends, whatever has come.
+            Event::Partial(_) => {}
+            Event::PeerClosed(_) | Event::Readable(_) | Event::Stalled(_) | Event::Accepted(_) | Event::TurnedAway => {
                 debug_assert!(false, "never asked for");
             }
         }

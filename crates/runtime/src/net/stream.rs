@@ -243,7 +243,7 @@ impl<A: SocketAddress> SocketStream<A> {
         let is_quiet = matches!(socket.receiving, Receiving::Idle | Receiving::Ended);
         let is_busy = !is_quiet || socket.sending != Sending::Ready;
         assert!(!is_busy, "a stream is quiet when it goes into a table");
-        let opened = carrier.as_mut().filter(|_| socket.rest.is_none()).and_then(|carrier| carrier.opened.take());
+        let opened = carrier.as_mut().filter(|_| socket.rest.is_none()).and_then(Carrier::take_opened);
         let ended = matches!(socket.receiving, Receiving::Ended);
         Parts { fd: socket.fd, unread: socket.rest.or(opened), ended, carrier }
     }

@@ -23,7 +23,7 @@ use plimsoll_reactor::op::Shutdown;
 use plimsoll_reactor::{Address, Errno, Fd, FdRef, Interest, Op, Payload, PoolPage, Received, SendBytes, SocketOption};
 use plimsoll_slab::{Key, Slab};
 
-use super::transport::MakeTransport;
+use super::transport::{Handshake, MakeTransport};
 use super::{Listener, kernel};
 use crate::Result;
 use crate::time::{Coarse, Link, Sleep};
@@ -33,8 +33,11 @@ use crate::worker::Worker;
 mod accept;
 mod adopt;
 mod carried;
+mod ending;
 mod events;
+mod handshakes;
 mod pages;
+mod partial;
 mod readable;
 mod release;
 mod slot;
@@ -91,11 +94,13 @@ pub enum Event {
     Sent(Key, SendBytes),
     /// There is something for [`Table::receive_now`], as [`Table::await_readable`] asked to be told.
     Readable(Key),
-    /// The transport that carries a connection's bytes has shaken hands: from now on plaintext may come and be sent.
-    /// Not told when plaintext came with the end of the handshake.
-    Secured(Key),
     /// The peer has closed or reset the connection, as [`Table::watch`] asked to be told.
     PeerClosed(Key),
+    /// A record has begun to come on a connection that a transport carries, and is not whole: its owner knows how long
+    /// that may take.
+    Partial(Key),
+    /// It was not whole in that time.
+    Stalled(Key),
     /// The time set by [`Table::schedule`] has come.
     Due(Key),
     /// A receive or send failed.
@@ -177,6 +182,8 @@ pub struct Table<C: Default> {
     carries: bool,
     /// Connections that wait for what is opened already.
     opened: VecDeque<Key>,
+    /// Connections on which a record has begun to come, as is to be told.
+    partials: VecDeque<Key>,
     /// The queue of events.
     _charge: Charge,
 }
@@ -187,6 +194,10 @@ impl<C: Default> Table<C> {
 
     /// Bytes of a table's queue of events, which is there from the start.
     pub const QUEUE_BYTES: usize = EVENTS_MAX * size_of::<RawEvent>();
+
+    /// Bytes of what a table keeps of a connection that a transport carries, beside its entry and the transport.
+    #[doc(hidden)]
+    pub const CARRIED_BYTES: usize = size_of::<slot::Carried<C>>();
 
     /// A table that accepts from a listener.
     ///
@@ -219,6 +230,7 @@ impl<C: Default> Table<C> {
             make_transport: None,
             carries: false,
             opened: VecDeque::new(),
+            partials: VecDeque::new(),
             worker,
             _charge: charge,
         })
@@ -276,7 +288,7 @@ impl<C: Default> Table<C> {
         if self.events.recalled.replace(false) {
             self.release_spare_pages();
         }
-        if !self.events.queue.borrow().is_empty() || !self.opened.is_empty() {
+        if !self.events.queue.borrow().is_empty() || !self.opened.is_empty() || !self.partials.is_empty() {
             return Poll::Ready(());
         }
         self.try_accept();
@@ -399,6 +411,7 @@ impl<C: Default> Table<C> {
     ///
     /// [`OverBudget`] when its operation has no room.
     pub fn receive(&mut self, key: Key) -> Result<(), OverBudget> {
+        debug_assert_eq!(self.handshake(key), Handshake::Over, "what comes before is received by steps");
         if self.is_receiving(key) {
             return Ok(());
         }
@@ -544,7 +557,7 @@ impl<C: Default> Table<C> {
     /// not become a reset which overtakes what was sent. Does nothing while a receive is armed, which takes them.
     pub fn discard_now(&mut self, key: Key, bytes_max: usize) {
         if !self.is_receiving(key) {
-            if self.is_carried(key) {
+            if self.has_transport(key) {
                 self.drop_opened(key);
             }
             let fd = self.fd(key);
@@ -555,9 +568,13 @@ impl<C: Default> Table<C> {
     /// Ends our half of the connection, after what was sent: at once when there is no room for the operation, which no
     /// send may be in flight for.
     pub fn shutdown_write(&mut self, key: Key) {
-        if self.is_carried(key) {
-            self.send_end(key);
+        if self.has_transport(key) {
+            return self.end_carried(key);
         }
+        self.shut_down(key);
+    }
+
+    fn shut_down(&mut self, key: Key) {
         let fd = self.fd(key);
         let mut driver = self.worker.driver.borrow_mut();
         match driver.submit(Op::Shutdown { fd, how: Shutdown::Write }, Target::Unknown.token()) {
@@ -570,7 +587,7 @@ impl<C: Default> Table<C> {
     /// Closes a connection and gives its state back. Operations in flight on it are cancelled, and what they hold is
     /// released when the kernel is done with it.
     pub fn close(&mut self, key: Key) -> C {
-        if self.is_carried(key) {
+        if self.has_transport(key) {
             self.discard_end(key);
         }
         self.timers.cancel(&mut self.entries, key.index());

@@ -25,6 +25,9 @@ use plimsoll_reactor::Errno;
 /// Plaintext that is sealed at a time, in bytes, at most.
 pub const SEALED_BYTES_MAX: usize = 16 * 1024;
 
+/// Records that are opened at a time, in bytes: with one that was kept, the plaintext fits into a lease.
+pub(super) const OPENED_BYTES_MAX: usize = 96 * 1024;
+
 /// Bytes that the end of what we send takes at most.
 pub const END_BYTES_MAX: usize = 128;
 
@@ -60,10 +63,21 @@ pub trait Transport {
         None
     }
 
+    /// Whether a request about this host, with or without a port, may come through it.
+    fn serves(&self, _host: &str) -> bool {
+        true
+    }
+
+    /// Whether an earlier session goes on.
+    fn is_resumed(&self) -> bool {
+        false
+    }
+
     /// Whether a record has begun to come, and is not whole.
     fn has_partial(&self) -> bool;
 
-    /// Writes the end of what we send, once: how many bytes it is, at most [`END_BYTES_MAX`].
+    /// Writes the end of what we send: how many bytes it is, at most [`END_BYTES_MAX`]; nothing when that was done
+    /// already, or nothing can be said.
     fn end(&mut self, room: &mut [u8; END_BYTES_MAX]) -> usize;
 
     /// Tells what it knows, to who asks with a place of a type that it knows.
@@ -91,6 +105,26 @@ pub enum Stage {
     Ended,
 }
 
+/// How far the handshake of a connection in a [`Table`](super::Table) is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handshake {
+    /// It was accepted: nothing is reserved for it.
+    Awaited,
+    Begun,
+    /// Plaintext can come and be sent; or nothing carries it.
+    Over,
+}
+
+/// Why a step of a handshake was not made, or was the last.
+#[derive(Clone, Copy, Debug)]
+pub enum HandshakeError {
+    /// There is no room to receive into: nothing was done.
+    NoPlace(OverBudget),
+    /// The peer has closed or reset the connection.
+    Gone,
+    Failed(OpenError),
+}
+
 /// What was opened.
 #[derive(Debug)]
 pub enum Plaintext {
@@ -110,6 +144,14 @@ pub enum OpenError {
     OverBudget(OverBudget),
     /// The peer broke the rules of the transport.
     Malformed,
+    /// The peer offers nothing that is spoken here: no version, cipher or protocol.
+    Incompatible,
+    /// The peer has not shown who it is, as it must.
+    Untrusted,
+    /// The peer gives up, and says why.
+    GivenUp,
+    /// The peer speaks HTTP without the transport.
+    PlainHttp,
 }
 
 impl From<OverBudget> for OpenError {
@@ -122,7 +164,7 @@ impl OpenError {
     pub(super) fn errno(self) -> Errno {
         match self {
             Self::OverBudget(_) => Errno::NOBUFS,
-            Self::Malformed => Errno::PROTO,
+            Self::Malformed | Self::Incompatible | Self::Untrusted | Self::GivenUp | Self::PlainHttp => Errno::PROTO,
         }
     }
 }
@@ -131,8 +173,11 @@ impl OpenError {
 /// back.
 pub(super) struct Carrier {
     pub(super) transport: Box<dyn Transport>,
-    /// Plaintext that nobody has taken yet.
+    /// Plaintext that nobody has taken yet,
     pub(super) opened: Option<Lease>,
+    /// and what is behind that: what was received at once, with what was kept of a record, may be more than a lease
+    /// takes.
+    later: Option<Lease>,
     /// The transport's box.
     _charge: Charge,
 }
@@ -143,7 +188,7 @@ impl Carrier {
     /// [`OverBudget`] without room for the transport.
     pub(super) fn new(pool: &Pool, transport: Box<dyn Transport>) -> Result<Self, OverBudget> {
         let _charge = pool.charge(Kind::Slots, size_of_val(&*transport) as u64)?;
-        Ok(Self { transport, opened: None, _charge })
+        Ok(Self { transport, opened: None, later: None, _charge })
     }
 
     /// Of a transport that was packed.
@@ -153,19 +198,19 @@ impl Carrier {
     /// [`OverBudget`] without room for its box; it stays packed then.
     pub(super) fn unpacked(pool: &Pool, packed: &mut Packed) -> Result<Self, OverBudget> {
         let _charge = pool.charge(Kind::Slots, packed.unpacked_bytes())?;
-        Ok(Self { transport: packed.unpack(), opened: None, _charge })
+        Ok(Self { transport: packed.unpack(), opened: None, later: None, _charge })
     }
 
     /// Of a transport that carries nothing any more, and needs no room.
     pub(super) fn dead(pool: &Pool) -> Self {
         let _charge = pool.charge(Kind::Slots, 0).expect("nothing always fits");
-        Self { transport: Box::new(Dead), opened: None, _charge }
+        Self { transport: Box::new(Dead), opened: None, later: None, _charge }
     }
 
     /// Opens what has come in a lease, and keeps the plaintext.
     pub(super) fn open(&mut self, pool: &Pool, mut records: Lease) -> Result<(), OpenError> {
         debug_assert!(!self.has_opened(), "taken before more is received");
-        self.opened = match self.transport.open(pool, records.as_mut_slice())? {
+        self.opened = match self.open_first(pool, records.as_mut_slice())? {
             Plaintext::InPlace(0) => None,
             Plaintext::InPlace(len) => {
                 records.truncate(len);
@@ -173,11 +218,57 @@ impl Carrier {
             }
             Plaintext::Lease(lease) => Some(lease),
         };
+        if !self.has_opened() {
+            self.opened = self.later.take();
+        }
         Ok(())
+    }
+
+    /// Opens what has come. What is not in the plaintext that it gives is kept.
+    pub(super) fn open_first(&mut self, pool: &Pool, records: &mut [u8]) -> Result<Plaintext, OpenError> {
+        let (first, rest) = records.split_at_mut(records.len().min(OPENED_BYTES_MAX));
+        let opened = self.transport.open(pool, first)?;
+        if !rest.is_empty() {
+            debug_assert!(rest.len() <= OPENED_BYTES_MAX && self.later.is_none(), "a lease at a time");
+            self.later = match self.transport.open(pool, rest)? {
+                Plaintext::InPlace(0) => None,
+                Plaintext::InPlace(len) => Some(pool.try_copy(&rest[..len], Kind::Buffers)?),
+                Plaintext::Lease(lease) => Some(lease),
+            };
+        }
+        Ok(opened)
+    }
+
+    /// The next plaintext.
+    pub(super) fn take_opened(&mut self) -> Option<Lease> {
+        let opened = self.opened.take();
+        self.opened = self.later.take();
+        opened
+    }
+
+    /// What was kept by [`open_first`](Self::open_first),
+    pub(super) fn take_later(&mut self) -> Option<Lease> {
+        self.later.take()
+    }
+
+    /// which is next when what that gave is taken now.
+    pub(super) fn keep_later(&mut self) {
+        debug_assert!(!self.has_opened(), "taken before more is received");
+        self.opened = self.later.take();
+    }
+
+    /// What was opened is nobody's.
+    pub(super) fn drop_opened(&mut self) {
+        (self.opened, self.later) = (None, None);
     }
 
     pub(super) fn has_opened(&self) -> bool {
         self.opened.as_ref().is_some_and(|opened| !opened.is_empty())
+    }
+
+    /// Whether nothing waits beside the transport.
+    pub(super) fn is_alone(&self) -> bool {
+        !self.has_opened() && self.later.is_none()
     }
 
     /// Whether there is something to be told without a look at the socket: plaintext, or its end.

@@ -19,6 +19,9 @@
 //! A signal that comes while a runtime ends is either told to it, which changes nothing any more, or meets what was put
 //! back.
 //!
+//! SIGHUP asks for no stop: it is counted from the first time that somebody wants to know, for all runtimes together,
+//! and until the process ends.
+//!
 //! **I-SIGNAL**: the signal handler touches only atomics of this file and `errno`, which it leaves as it found it, and
 //! calls only functions that signal-safety(7) lists (`write`, `_exit`).
 //!
@@ -247,6 +250,28 @@ fn is_ours(action: &libc::sigaction) -> bool {
 
 fn our_handler() -> libc::sighandler_t {
     on_signal as extern "C" fn(libc::c_int) as libc::sighandler_t
+}
+
+/// How often SIGHUP came.
+static HANGUPS: AtomicU32 = AtomicU32::new(0);
+
+/// Counts SIGHUP from now on, in the place of whatever was done before.
+///
+/// # Errors
+///
+/// What the system says of the handler.
+pub(crate) fn count_hangups() -> io::Result<()> {
+    let counts = libc::sigaction { sa_sigaction: on_hangup as extern "C" fn(libc::c_int) as _, ..our_action() };
+    action(libc::SIGHUP, Some(&counts)).map(drop)
+}
+
+/// How often it came since it is counted, and wrapping.
+pub(crate) fn hangups() -> u32 {
+    HANGUPS.load(Ordering::Relaxed)
+}
+
+extern "C" fn on_hangup(_signal: libc::c_int) {
+    HANGUPS.fetch_add(1, Ordering::Relaxed);
 }
 
 const _: () = assert!(libc::SIG_DFL == 0);

@@ -2,8 +2,9 @@
 //! suites of the HTTP crate include this file, too.
 #![allow(dead_code, clippy::print_stdout, reason = "no suite uses all of it; a test that could not run says so")]
 
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use core::time::Duration;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -130,29 +131,76 @@ pub(crate) fn in_simulation(name: &str, body: impl AsyncFn() -> Result<()>) {
 }
 
 thread_local! {
-    static IS_SIMULATED: Cell<bool> = const { Cell::new(false) };
+    static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
 }
 
 /// While it lives, the test of this thread is in the simulation.
 struct Simulated;
 
 impl Simulated {
-    fn begin() -> Self {
-        IS_SIMULATED.set(true);
+    fn begin(world: &World) -> Self {
+        WORLD.replace(Some(world.clone()));
         Self
     }
 }
 
 impl Drop for Simulated {
     fn drop(&mut self) {
-        IS_SIMULATED.set(false);
+        WORLD.take();
     }
+}
+
+/// A directory of a test, which is gone with this.
+pub(crate) struct Directory(PathBuf);
+
+impl core::ops::Deref for Directory {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _is_simulated = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A directory for files that are [placed](place_file). On real drivers it is there, and empty.
+pub(crate) fn fresh_directory(name: &str) -> Directory {
+    let directory = Directory(std::env::temp_dir().join(format!("plimsoll-test-{}-{name}", std::process::id())));
+    if !is_simulated() {
+        std::fs::create_dir_all(&*directory).expect("files can be made there");
+    }
+    directory
+}
+
+/// Puts a file where the runtime of this test finds it, with the directories above it, changed long ago.
+pub(crate) fn place_file(path: &Path, bytes: &[u8]) {
+    WORLD.with_borrow(|world| match world {
+        Some(world) => {
+            world.place_file(path.to_str().expect("a plain path"), bytes.to_vec()).expect("no such directory")
+        }
+        None => {
+            std::fs::create_dir_all(path.parent().expect("an absolute path")).expect("directories can be made there");
+            std::fs::write(path, bytes).expect("files can be made there");
+            let long_ago = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+            let file = std::fs::File::options().write(true).open(path).expect("it was made");
+            file.set_modified(long_ago).expect("it is ours");
+        }
+    });
+}
+
+/// Whether the test of this thread is in the simulation.
+pub(crate) fn is_simulated() -> bool {
+    WORLD.with_borrow(Option::is_some)
 }
 
 /// How long a test waits for what must come soon: on real drivers as long as the slowest machine may take; in the
 /// simulation, whose time is no machine's, not so long that a deadline would bring what should come by itself.
 pub(crate) fn wait_max() -> Duration {
-    Duration::from_secs(if IS_SIMULATED.get() { 5 } else { 120 })
+    Duration::from_secs(if is_simulated() { 5 } else { 120 })
 }
 
 /// Waits until it is so, no longer than [`wait_max`].
@@ -171,7 +219,7 @@ pub(crate) fn in_simulation_under(name: &str, line: MemoryLimit, body: impl Asyn
     world.place_file(directory.to_str().expect("a plain path"), Vec::new()).expect("the world is empty");
     let builder = Runtime::builder().memory(line).newcomer_reserve_bytes(0);
     let simulation = builder.simulate(&world).expect("a simulation starts");
-    let _simulated = Simulated::begin();
+    let _simulated = Simulated::begin(&world);
     simulation.block_on(body()).unwrap_or_else(|error| panic!("{name} in the simulation: {error}"));
     census(name, "sim", &simulation.shutdown());
     assert!(world.descriptors().is_empty(), "{name}: descriptors of the simulated kernel: {:?}", world.descriptors());

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use plimsoll_pool::{Lease, OverBudget, Pool};
 use plimsoll_runtime::net::transport::{Attached, Pack, PackedBytes};
 use rustls::server::UnbufferedServerConnection;
-use rustls::{Error, HandshakeKind, KeyLog};
+use rustls::{Error, KeyLog};
 use zeroize::Zeroize;
 
 use super::keys::{SECRET_BYTES_MAX, Suite};
@@ -164,7 +164,7 @@ impl Handshake {
 
     fn compact(self, agreed: Agreed) -> Result<Box<Layer<Owned>>, Error> {
         let Agreed { suite, protocol, client, server, attached } = agreed;
-        let is_resumed = self.connection.handshake_kind() == Some(HandshakeKind::Resumed);
+        let is_resumed = self.connection.is_resumed();
         let (extracted, _kernel) = self.connection.dangerous_into_kernel_connection()?;
         let mut layer = Box::new(Layer::begin(suite, protocol, is_resumed, attached));
         let mut state = layer.state();
@@ -230,6 +230,10 @@ impl Machine for Becoming {
 
     fn info(&self) -> TlsInfo {
         self.machine().map_or_else(TlsInfo::default, Machine::info)
+    }
+
+    fn is_resumed(&self) -> bool {
+        self.machine().is_some_and(Machine::is_resumed)
     }
 
     fn held_bytes(&self) -> u64 {

@@ -401,6 +401,10 @@ impl<B: BorrowMut<PackedBytes>> Machine for Layer<B> {
         }
     }
 
+    fn is_resumed(&self) -> bool {
+        self.seen().is_resumed()
+    }
+
     /// All of it is charged where it lies.
     fn held_bytes(&self) -> u64 {
         0

@@ -5,7 +5,7 @@ use core::ops::DerefMut;
 
 use plimsoll_pool::Lease;
 
-use super::{Course, Kept, Session};
+use super::{Course, FLIGHT_BYTES_MAX, Kept, Session};
 use crate::machine::Machine;
 
 /// What a session keeps, without its machine.
@@ -28,7 +28,7 @@ impl<M: DerefMut<Target: Machine>> Session<M> {
     }
 
     pub(crate) fn unpacked(machine: M, Waiting { kept, output, course }: Waiting) -> Self {
-        Self { machine, kept, output, course, charge: None }
+        Self { machine, kept, output, course, handshake_left: FLIGHT_BYTES_MAX, charge: None }
     }
 
     pub(crate) fn into_waiting(self) -> Waiting {

@@ -4,6 +4,7 @@
 use std::io::{Read, Write};
 use std::sync::Arc;
 
+use plimsoll_runtime::net::transport::Handshake;
 use plimsoll_runtime::net::{Event, Table, TableConfig, TcpListener};
 use plimsoll_runtime::{DriverChoice, MemoryLimit, Result, Runtime, SendBytes, pool};
 use plimsoll_tls::PARKED_BYTES_MAX;
@@ -40,14 +41,23 @@ async fn answer(table: &mut Table<State>, count: usize) -> Result<Vec<&'static s
             if told.len() < told.capacity() {
                 told.push(match event {
                     Event::Accepted(_) => "accepted",
-                    Event::Secured(_) => "secured",
+                    Event::Readable(_) => "readable",
                     Event::Received(..) => "received",
                     Event::Sent(..) => "sent",
                     _ => "other",
                 });
             }
             match event {
-                Event::Accepted(key) | Event::Secured(key) => table.receive(key)?,
+                Event::Accepted(key) => table.await_readable(key)?,
+                Event::Readable(key) => {
+                    if table.handshake(key) == Handshake::Awaited {
+                        table.begin_handshake(key)?;
+                    }
+                    match table.step_handshake(key).expect("a good client") {
+                        Handshake::Over => table.receive(key)?,
+                        Handshake::Awaited | Handshake::Begun => table.await_readable(key)?,
+                    }
+                }
                 Event::Received(key, _) => table.send(key, SendBytes::Static(b"hello")).map_err(|(over, _)| over)?,
                 Event::Sent(key, _) => {
                     table.receive(key)?;
@@ -173,8 +183,8 @@ fn an_idle_connection_answers_a_key_update_by_itself() {
         });
         // Two answers, and no other event of the owner's.
         let mut events = answer(&mut table, 2).await?;
-        // Not told of when plaintext comes with the end of the handshake.
-        events.retain(|event| *event != "secured");
+        // Steps of the handshake.
+        events.retain(|event| *event != "readable");
         events.sort_unstable();
         asking.join().expect("no panic");
         Ok(events)

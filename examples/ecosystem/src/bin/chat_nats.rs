@@ -5,18 +5,15 @@
 //! and shows (`{"lost": 3}`). `websocat ws://localhost:8080/ws` in several terminals, and on several ports.
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use async_nats::{Client, ConnectOptions, Message, Subscriber};
+use async_nats::{Client, ConnectOptions, Subscriber};
 use clap::Parser;
 use futures_util::StreamExt;
-use plimsoll::http::{
-    Error, Event, Hub, HubConfig, HubHandler, Incoming, Member, Request, Response, Router, Server, SlowConsumer,
-    Subscription,
-};
+use plimsoll::http::{Event, Hub, HubConfig, HubHandler, Incoming, Member, Request, Router, Server};
+use plimsoll::http::{Sequences, SlowConsumer, Subscription};
 use plimsoll_ecosystem::Result;
 
 #[derive(Parser)]
@@ -50,63 +47,40 @@ struct Counts {
     lost: AtomicU64,
 }
 
-/// Processes whose last number is known.
-const PROCESSES_MAX: usize = 1_000;
-
 /// Carries what is published here to the others, each with this process's name and a number. While the server is away,
 /// async-nats takes 64 messages and 64 KiB; then this waits, the queue of the hub fills, and what finds no place there
 /// is a gap in the numbers.
 async fn carry_out(nats: Client, mut tap: Subscription, counts: Arc<Counts>) -> Result<()> {
-    let (name, mut number) = (nats.new_inbox(), 0);
+    let name = nats.new_inbox();
     loop {
         let post = tap.recv().await?;
-        let missed = tap.take_missed();
-        counts.not_sent.fetch_add(missed, Ordering::Relaxed);
-        number += 1 + missed;
-        nats.publish("chat", format!("{name} {number} {}", post.as_text().unwrap_or_default()).into()).await?;
-        counts.sent.fetch_add(1, Ordering::Relaxed);
+        let message = format!("{name} {} {}", tap.position(), post.as_text().unwrap_or_default());
+        nats.publish("chat", message.into()).await?;
+        counts.sent.fetch_add(1, Relaxed);
+        counts.not_sent.fetch_add(tap.take_missed(), Relaxed);
     }
+}
+
+/// A message: of which process, its number, and what was said.
+fn parsed(payload: &[u8]) -> Option<(&str, u64, &str)> {
+    let (name, rest) = str::from_utf8(payload).ok()?.split_once(' ')?;
+    let (number, text) = rest.split_once(' ')?;
+    Some((name, number.parse().ok()?, text))
 }
 
 /// Brings in what others publish. What is not newer than the last of its process was here before.
 async fn bring_in(mut messages: Subscriber, hub: Hub, counts: Arc<Counts>) {
-    let mut last: BTreeMap<String, u64> = BTreeMap::new();
-    while let Some(Message { payload, .. }) = messages.next().await {
-        let mut words = str::from_utf8(&payload).unwrap_or_default().splitn(3, ' ');
-        let (Some(name), Some(Ok(number)), Some(text)) =
-            (words.next(), words.next().map(str::parse::<u64>), words.next())
-        else {
-            continue;
-        };
-        let before = last.get(name).copied().unwrap_or(number.saturating_sub(1));
-        if number <= before {
-            continue;
-        }
-        if last.insert(name.to_owned(), number).is_none() && last.len() > PROCESSES_MAX {
-            last.pop_first();
-        }
-        let lost = number - before - 1;
+    let mut sequences = Sequences::new(1_000);
+    while let Some(message) = messages.next().await {
+        let Some((name, number, text)) = parsed(&message.payload) else { continue };
+        let Some(lost) = sequences.note(name, number) else { continue };
         if lost > 0 {
-            counts.lost.fetch_add(lost, Ordering::Relaxed);
+            counts.lost.fetch_add(lost, Relaxed);
             let _shown = hub.post_from_elsewhere(&Event::data(&format!("{{\"lost\": {lost}}}")));
         }
-        counts.received.fetch_add(1, Ordering::Relaxed);
+        counts.received.fetch_add(1, Relaxed);
         let _published = hub.post_from_elsewhere(&Event::data(text));
     }
-}
-
-#[derive(Clone)]
-struct Chat {
-    hub: Hub,
-    counts: Arc<Counts>,
-}
-
-async fn join(request: Request, chat: Chat) -> Result<Response, Error> {
-    chat.hub.join_websocket(&request)
-}
-
-async fn stats(_request: Request, chat: Chat) -> String {
-    format!("{:?}\n", chat.counts)
 }
 
 async fn serve(flags: Flags) -> Result<()> {
@@ -116,17 +90,16 @@ async fn serve(flags: Flags) -> Result<()> {
     let messages = nats.subscribe("chat").await?;
     nats.flush().await?;
     let config = HubConfig { slow: SlowConsumer::DropOldest, message_bytes_max: 8_192, ..HubConfig::default() };
-    let chat = Chat { hub: Hub::with_handler(config, Room)?, counts: Arc::default() };
-    plimsoll::spawn(bring_in(messages, chat.hub.clone(), chat.counts.clone()))?;
-    let carrying = carry_out(nats, chat.hub.tap()?, chat.counts.clone());
-    plimsoll::spawn(async {
-        if let Err(error) = carrying.await {
-            tracing::error!(%error, "nothing is carried out any more");
-        }
-    })?;
+    let (hub, counts) = (Hub::with_handler(config, Room)?, Arc::<Counts>::default());
+    plimsoll::spawn(bring_in(messages, hub.clone(), counts.clone()))?;
+    let carried = carry_out(nats, hub.tap()?, counts.clone());
+    plimsoll::spawn(async { tracing::error!(ended = ?carried.await, "nothing is carried out any more") })?;
     let server = Server::bind(flags.listen)?;
     plimsoll_ecosystem::print_ready(&server);
-    Ok(server.serve(Router::with_state(chat).get("/ws", join).get("/stats", stats)).await?)
+    let routes = Router::with_state((hub, counts))
+        .get("/ws", async |request: Request, (hub, _): (Hub, Arc<Counts>)| hub.join_websocket(&request))
+        .get("/stats", async |_: Request, (_, counts): (Hub, Arc<Counts>)| format!("{counts:?}\n"));
+    Ok(server.serve(routes).await?)
 }
 
 fn main() -> Result<()> {

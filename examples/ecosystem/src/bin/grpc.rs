@@ -1,7 +1,7 @@
-//! Services of tonic: one answer, streams both ways, and gRPC's own service of health.
+//! Services of tonic: one answer, streams both ways, and gRPC's own services of health and reflection.
 //!
 //! Their code is what `tonic-prost-build` makes of `proto/hello.proto`; tonic's `transport` is not needed.
-//! Try `grpcurl -plaintext -proto proto/hello.proto -d '{"name":"you"}' localhost:8080 hello.Greeter/Hello`.
+//! Try `grpcurl -plaintext -d '{"name":"you"}' localhost:8080 hello.Greeter/Hello`: it asks what there is.
 #![forbid(unsafe_code)]
 
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use clap::Parser;
 use futures_util::{Stream, StreamExt, stream};
 use plimsoll::OnWorker;
 use plimsoll_ecosystem::hello::greeter_server::{Greeter, GreeterServer};
-use plimsoll_ecosystem::hello::{Greeting, Name, Times};
+use plimsoll_ecosystem::hello::{DESCRIPTORS, Greeting, Name, Times};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -67,7 +67,9 @@ fn main() -> plimsoll_ecosystem::Result<()> {
     plimsoll_ecosystem::run(Flags::parse().listen, async || {
         let (reporter, health) = tonic_health::server::health_reporter();
         reporter.set_serving::<GreeterServer<Hello>>().await;
+        let described =
+            tonic_reflection::server::Builder::configure().register_encoded_file_descriptor_set(DESCRIPTORS);
         let services = Routes::new(GreeterServer::new(Hello)).add_service(health);
-        Ok(services.prepare().into_axum_router())
+        Ok(services.add_service(described.build_v1()?).prepare().into_axum_router())
     })
 }

@@ -559,3 +559,56 @@ fn rows_of_the_list_that_name_nothing_are_found() {
     one(&list("src/b.rs", "there"), "ARCHITECTURE.md:7", "there is no file `src/b.rs`");
     one(&list("src/a.rs", "the"), "ARCHITECTURE.md:7", "has no function `the`");
 }
+
+/// The findings of `one-path` in a facade with these lines of its listing and this source; the runtime has a module
+/// that is listed, and exports of it.
+fn in_facade(listing: &str, library: &str) -> Vec<String> {
+    let listing = format!("pub mod plimsoll\n{listing}");
+    let runtime = "pub mod plimsoll_runtime\npub use plimsoll_runtime::Lease\npub mod plimsoll_runtime::time\npub struct \
+                   plimsoll_runtime::time::Sleep\npub plimsoll_runtime::time::Sleep::at: u64\npub struct \
+                   plimsoll_runtime::Sleep\npub plimsoll_runtime::Sleep::at: u64\npub async fn \
+                   plimsoll_runtime::nap(u8)\n#[non_exhaustive] pub enum plimsoll_runtime::Error\npub \
+                   plimsoll_runtime::Error::Late\npub mod plimsoll_runtime::net\n#[non_exhaustive] pub enum \
+                   plimsoll_runtime::net::Error\npub plimsoll_runtime::net::Error::Closed\n";
+    let manifest = |name: &str| MANIFEST.replace("plimsoll-slab", name);
+    let (facade, pool) = (manifest("plimsoll"), manifest("plimsoll-pool"));
+    findings(
+        "one-path",
+        &[
+            ("docs/api/plimsoll.txt", &listing),
+            ("docs/api/plimsoll-runtime.txt", runtime),
+            ("crates/plimsoll/Cargo.toml", &facade),
+            ("crates/plimsoll/src/lib.rs", library),
+            ("crates/pool/Cargo.toml", &pool),
+            ("crates/runtime/Cargo.toml", &manifest("plimsoll-runtime")),
+            ("crates/runtime/src/lib.rs", "//! Doc.\npub use plimsoll_pool::Lease;\n"),
+        ],
+    )
+}
+
+#[test]
+fn items_with_two_paths_are_found() {
+    let named = |names: &[&str]| {
+        let lines: Vec<String> = names.iter().map(|name| format!("pub use plimsoll::{name}\n")).collect();
+        in_facade(&lines.concat(), &format!("//! Doc.\npub use plimsoll_runtime::{{{}}};\n", names.join(", ")))
+    };
+    silent(&named(&["Sleep", "nap", "Error", "Lease"]));
+    silent(&named(&["time"]));
+    // Two errors with one name.
+    silent(&named(&["Error", "net"]));
+    one(&named(&["Sleep", "time"]), "docs/api/plimsoll.txt:0", "`plimsoll::Sleep` and `plimsoll::time::Sleep`");
+    let listing = "pub use plimsoll::Lease\npub mod plimsoll::memory\npub use plimsoll::memory::Buffer\n";
+    let source =
+        "//! Doc.\npub use plimsoll_runtime::Lease;\npub mod memory { pub use plimsoll_pool::Lease as Buffer; }\n";
+    one(&in_facade(listing, source), "docs/api/plimsoll.txt:0", "`plimsoll::Lease` and `plimsoll::memory::Buffer`");
+    let all = "pub mod plimsoll::all\npub use plimsoll::all::<<plimsoll_runtime::*>>\npub use plimsoll::nap\n";
+    let found = in_facade(all, "//! Doc.\npub use plimsoll_runtime::nap;\n");
+    assert!(found.iter().any(|found| found.contains("`plimsoll::all::nap` and `plimsoll::nap`")), "{found:?}");
+}
+
+#[test]
+fn a_crate_that_is_exported_as_a_whole_must_be_listed() {
+    let exported = |of: &str| in_facade("pub use plimsoll::whole\n", &format!("//! Doc.\npub use {of} as whole;\n"));
+    one(&exported("plimsoll_pool"), "docs/api/plimsoll.txt:0", "`plimsoll::whole` is all of `plimsoll_pool`");
+    silent(&exported("plimsoll_runtime::net"));
+}

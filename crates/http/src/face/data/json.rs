@@ -62,7 +62,7 @@ impl Request {
     /// As [`collect`](Self::collect); [`Error::Data`], which becomes a 415 for a body of another type, a 400 for what
     /// is no JSON and a 422 for JSON that is not a `T`, with line and column.
     pub async fn json<T: DeserializeOwned>(&mut self) -> Result<T, Error> {
-        let bytes_max = self.handle().desk().config.collect_bytes_max;
+        let bytes_max = self.handle().config().collect_bytes_max;
         self.json_up_to(bytes_max).await
     }
 

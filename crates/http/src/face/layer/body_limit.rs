@@ -10,8 +10,7 @@ use crate::{Error, IntoResponse, Request, Response};
 /// use plimsoll_http::layer::BodyLimit;
 /// use plimsoll_http::{Request, Router};
 ///
-/// let routes = Router::new().post("/", async |mut req: Request| req.collect().await).layer(BodyLimit::new(64 *
-/// 1_024));
+/// let routes = Router::new().post("/", async |mut req: Request| req.collect().await).layer(BodyLimit::new(65_536));
 /// # assert!(routes.check().is_ok());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

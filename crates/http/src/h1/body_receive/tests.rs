@@ -171,3 +171,12 @@ fn the_cap_falls_with_the_bytes_that_one_of_many_may_have() {
     assert_eq!(cap(Level::Yellow, 8 << 10), Class::K8);
     assert_eq!(cap(Level::Red, 100), Class::K4);
 }
+
+#[test]
+fn a_body_is_received_into_a_part_of_the_line_at_a_time() {
+    let config = Config::default();
+    let highest = config.body_receive.highest().bytes() as u64;
+    for (line_share, leases) in [(0, 1), (LINE_PART * highest, 1), (3 * LINE_PART * highest, 3), (1 << 40, 8)] {
+        assert_eq!(leases_max(&config, line_share), leases, "of {line_share} bytes");
+    }
+}

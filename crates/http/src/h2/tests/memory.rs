@@ -1,6 +1,7 @@
 //! Steps that find no room.
 
 use ::core::task::{Context, Waker};
+use ::core::time::Duration;
 
 use http::StatusCode;
 use plimsoll_codec::h1::BodyLength;
@@ -10,11 +11,12 @@ use plimsoll_runtime::memory::Level;
 use plimsoll_slab::Key;
 
 use super::bench::{Bench, hello, with_connection};
+use crate::base::config::Config;
 use crate::base::counters::Shed;
 use crate::base::exchange_end::ExchangeEnd;
 use crate::exchange::line::Line;
 use crate::exchange::line::script::Takes;
-use crate::exchange::output::Output;
+use crate::exchange::output::{Output, STALLED_AFTER};
 use crate::exchange::response::Response;
 use crate::h2::offer::offering;
 use crate::h2::streams::{Ending, Incoming, Outgoing, Stage};
@@ -189,6 +191,31 @@ fn what_cannot_be_offered_is_not_tried_before_the_last_offer_is_acknowledged() {
         bench
             .on(|http2| assert_eq!((http2.offered, http2.codec.is_settled()), (Level::Yellow, false), "it is offered"));
         bench.go_on(&cancel(1));
+        bench.end();
+    });
+}
+
+#[test]
+fn what_can_be_had_back_is_what_overstays_or_is_blocked() {
+    const PROTECTED: Duration = Duration::from_secs(10);
+    with_connection(|mut bench| async move {
+        bench.go_on(&[hello(&[]), get(1, "/")].concat());
+        let (stream, now) = (bench.begun[0], plimsoll_runtime::now());
+        let config = Config { begun_protection: PROTECTED, ..Config::default() };
+        let can = |bench: &Bench, after| bench.on(|http2| http2.sheddable_bytes(now + after, &config)) > 0;
+        let past = |time: Duration| time + Duration::from_millis(1);
+        bench.on_exchange(stream, |exchange| exchange.begun_at = Some(now));
+        assert_eq!((can(&bench, PROTECTED), can(&bench, past(PROTECTED))), (false, true), "its handler runs");
+        bench.on_exchange(stream, |exchange| exchange.must_finish = 1);
+        assert!(!can(&bench, past(PROTECTED)), "it must finish");
+        bench.on_exchange(stream, |exchange| (exchange.must_finish, exchange.begun_at) = (0, None));
+        assert!(!can(&bench, past(PROTECTED)));
+        bench.on_exchange(stream, |exchange| exchange.blocked_since = Some(now));
+        assert_eq!(
+            (can(&bench, STALLED_AFTER), can(&bench, past(STALLED_AFTER))),
+            (false, true),
+            "its peer takes none"
+        );
         bench.end();
     });
 }

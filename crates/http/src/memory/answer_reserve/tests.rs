@@ -1,6 +1,6 @@
 //! The answer reserve: at the line there is room for output, and what was taken comes back.
 
-use plimsoll_pool::{Budget, MemoryLimit, PoolConfig};
+use plimsoll_pool::{Admission, AdmissionConfig, Budget, MemoryLimit, PoolConfig};
 
 use super::*;
 
@@ -63,4 +63,30 @@ fn a_low_line_keeps_little_and_no_line_not_too_much() {
     assert_eq!(bytes(u64::MAX), 1 << 20);
     assert_eq!(count(&AnswerReserve::new(&pool, 64 << 10, 65_536)), 2);
     assert_eq!(count(&AnswerReserve::new(&pool, 16 << 10, 65_536)), 0);
+}
+
+#[test]
+fn its_list_is_as_long_as_it_is_said_to_be() {
+    let pool = pool(MemoryLimit::mib(8));
+    for share in [16 << 10, 64 << 10, 1 << 20, 8 << 20] {
+        let reserve = AnswerReserve::new(&pool, share, 65_536);
+        assert_eq!(list_bytes(share), (count(&reserve) * size_of::<Lease>()) as u64, "of {share} bytes");
+    }
+}
+
+#[test]
+fn half_of_what_is_kept_for_newcomers_stays_for_them() {
+    const KEPT: u64 = 256 << 10;
+    let pool = pool(MemoryLimit::mib(8));
+    let _admission = Admission::new(&pool, AdmissionConfig::default().reserve_bytes(KEPT)).expect("room");
+    let reserve = AnswerReserve::new(&pool, 64 << 10, 65_536);
+    let held = fill(&pool);
+    let kept = pool.kept_for_newcomers();
+    assert!(kept > KEPT / 2, "others leave {kept} bytes");
+    let drawn: Vec<_> =
+        ::core::iter::from_fn(|| reserve.draw(|| pool.try_acquire_class(Class::K4, Kind::Buffers)).ok()).collect();
+    let left = pool.kept_for_newcomers();
+    assert!(!drawn.is_empty() && left <= KEPT / 2, "{left} bytes are left");
+    assert!(left > KEPT / 4, "{left} bytes are left");
+    drop(held);
 }

@@ -162,3 +162,54 @@ fn what_is_on_its_way_does_not_let_a_wait_begin_anew() {
         }
     });
 }
+
+#[test]
+fn who_sends_on_behind_the_end_is_not_heard_for_ever() {
+    with_echo(|mut bench| {
+        for _ in 0..2 {
+            assert_eq!(bench.go_on(None), Step::Rest);
+            assert_eq!(bench.due(), Step::GoOn, "silent, and asked");
+        }
+        assert_eq!(bench.go_on(None), Step::Rest);
+        assert!(bench.line.is_shut);
+        let part = vec![0; 128 << 10];
+        for _ in 0..32 {
+            assert_eq!((bench.go_on(Some(&part)), bench.line.armed), (Step::Rest, Armed::Receive), "4 MiB are dropped");
+        }
+        assert!(matches!(bench.go_on(Some(&part)), Step::Lost(_)), "and no more");
+    });
+}
+
+#[test]
+fn a_handler_with_state_is_charged() {
+    with_echo(|bench| {
+        let codec = || bench.desk().pool.budget().charged_by(Kind::Codec);
+        let before = codec();
+        let state = [7_u8; 1_000];
+        let handler = handler::boxed(move |_: &mut WebSocketRef<'_>, message: Message| {
+            assert_eq!(message.as_bytes().first(), state.last());
+            Ok(())
+        });
+        let charged = codec() - before;
+        assert!((1_000..1_100).contains(&charged), "{charged} bytes");
+        drop(handler);
+        assert_eq!(codec(), before);
+    });
+}
+
+#[test]
+fn what_a_hub_sends_waits_for_what_is_on_its_way() {
+    with_echo(|mut bench| {
+        let lease = bench.desk().pool.try_copy(b"\x81\x01x", Kind::Buffers).expect("room");
+        let bytes = SharedBytes::new(lease, bench.desk().pool.budget()).map_err(|(over, _)| over).expect("room");
+        let hand_over = |bench: &mut Bench| bench.socket.hand_over(&mut bench.line, bytes.clone());
+        bench.line.takes = Takes::Nothing;
+        assert_eq!(bench.go_on(Some(HI)), Step::Rest);
+        assert!(!bench.socket.wire.has_output(), "all of it is on its way");
+        assert_eq!(hand_over(&mut bench), Handed::Waits);
+        assert_eq!(bench.take_sent(), HI_BACK);
+        bench.socket.sent();
+        assert_eq!(hand_over(&mut bench), Handed::Sent);
+        assert_eq!(bench.take_sent(), b"\x81\x01x");
+    });
+}

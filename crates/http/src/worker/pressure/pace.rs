@@ -165,3 +165,6 @@ fn asked(table: &Table<Connection>, key: Key) -> Option<usize> {
         Connection::WebSocket(_) | Connection::Taken => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

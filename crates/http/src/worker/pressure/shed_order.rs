@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use plimsoll_runtime::Instant;
 use plimsoll_runtime::net::Table;
+use plimsoll_runtime::net::transport::Handshake;
 use plimsoll_slab::Key;
 
 use super::rest;
@@ -34,6 +35,9 @@ const WEIGHED_MAX: usize = 32;
 pub(super) const LARGE_PART: u64 = 16;
 /// The level falls from orange when less than this part of the line is in use.
 const RELIEVED_PERCENT: u64 = 80;
+
+/// A handshake is not given up for want of memory before.
+const HANDSHAKE_YOUNG_FOR: Duration = Duration::from_secs(2);
 
 /// Why a connection may be shed; those of the first sort are before others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -313,6 +317,18 @@ pub(super) fn shed_sort_of(table: &Table<Connection>, key: Key, worker: &WorkerS
         Connection::Active(active) => active,
         Connection::Lingering { rest: Rest::Nothing, .. } if !table.is_sending(key) => {
             return worker.lacks_places().then_some(ShedSort::Lingering);
+        }
+        Connection::Parked { .. } if table.handshake(key) != Handshake::Over => {
+            let age = config.head_timeout.saturating_sub(table.scheduled_in(key)?);
+            return match table.handshake(key) {
+                Handshake::Begun => (age >= HANDSHAKE_YOUNG_FOR).then_some(ShedSort::IncompleteHead),
+                // One whose bytes are there waits for its turn, and holds nothing.
+                _ => (table.awaits_readable(key) && age >= IDLE_AFTER).then_some(ShedSort::Fresh),
+            };
+        }
+        Connection::Parked { .. } if table.is_carried(key) && table.has_partial(key) => {
+            let age = config.head_timeout.saturating_sub(table.scheduled_in(key)?);
+            return (age >= YOUNG_FOR).then_some(ShedSort::IncompleteHead);
         }
         Connection::Parked { requests, born, .. } if !table.is_sending(key) && !worker.is_stopping() => {
             let (left, whole) = (table.scheduled_in(key)?, config.keep_alive_timeout);

@@ -63,6 +63,19 @@ fn of_those_who_wait_as_long_the_address_that_used_most_is_the_last() {
 }
 
 #[test]
+fn a_cost_is_a_mean_to_which_each_handler_adds_a_fourth() {
+    let mut costs = Costs::new(COLUMNS);
+    assert_eq!((costs.of(7), costs.amount_of(7)), (0, 1), "of nothing known, a place counts for itself");
+    for (took_ms, mean_micros, amount) in [(10, 2_500, 11), (1, 2_125, 9), (0, 1_594, 7), (4, 2_195, 9)] {
+        costs.add(7, ms(took_ms), at_ms(0));
+        assert_eq!((costs.of(7), costs.amount_of(7)), (mean_micros, amount), "after {took_ms} ms");
+    }
+    assert_eq!(costs.of(8), 0);
+    costs.add(8, ms(0), at_ms(1_000));
+    assert_eq!(costs.of(7), 1_097, "after a second it counts for half");
+}
+
+#[test]
 fn while_requests_are_quick_the_clock_is_read_before_every_eighth() {
     let looks = Looks::default();
     let reads = |requests: u32, is_over: bool| -> Vec<u32> {

@@ -3,7 +3,7 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use plimsoll_http::codec::ws::CloseCode;
+use plimsoll_codec::ws::CloseCode;
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Result, timeout};
 

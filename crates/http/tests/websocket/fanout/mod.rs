@@ -10,15 +10,16 @@ use std::sync::{Arc, Mutex};
 
 use crate::http2::End;
 use crate::rig::memory::{PAGE_BYTES, held_but_pages, held_bytes};
-use crate::rig::websocket::{Got, close, frame, text};
-use crate::rig::{Running, in_simulation, on_each, serve};
+use crate::rig::websocket::{Client, Got, close, frame, text};
+use crate::rig::{Running, in_simulation, on_each, read, serve};
 use client::{BOTH, Listener, Over, assert_closed, open, open_and_say};
-use plimsoll_http::codec::ws::{CloseCode, Opcode};
+use plimsoll_codec::ws::{CloseCode, Opcode};
 use plimsoll_http::{
     Config, Event, Hub, HubConfig, HubHandler, Incoming, MEMBER_BYTES, Member, MemberId, Request, Response,
     WebSocketConfig,
 };
 use plimsoll_reactor::OPERATION_BYTES;
+use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Result, sleep, spawn};
 
 /// A server of a hub: `/ws` and anything else for events.
@@ -125,6 +126,10 @@ fn taps_carry_what_was_published_here_and_nothing_else() {
         }
         let first = taps[0].recv().await.expect("not slow");
         assert_eq!((first.as_text(), taps[0].take_missed()), (Some("near 4"), 2));
+        // Three came before: two texts and the bytes.
+        assert_eq!((taps[0].position(), taps[0].take_missed()), (3 + 2 + 1, 0));
+        taps[0].recv().await.expect("not slow");
+        assert_eq!(taps[0].position(), 7);
         Ok(())
     });
 }
@@ -375,6 +380,62 @@ fn what_others_publish_keeps_no_member_whose_message_never_ends() {
         assert_eq!(listener.next().await?.as_deref(), Some("data: x\n\n"), "still there");
         drop((slow, listener));
         members(&hub, 0).await;
+        running.stop().await
+    });
+}
+
+#[test]
+fn a_hub_that_all_have_left_is_gone_with_its_last_handle() {
+    struct Counted(#[allow(dead_code, reason = "held until the hub is gone")] Arc<()>);
+
+    impl HubHandler for Counted {}
+
+    in_simulation("hubs that end", async || {
+        let alive = Arc::new(());
+        let with_handler = || Hub::with_handler(HubConfig::default(), Counted(Arc::clone(&alive))).expect("room");
+        let (stays, ends) = (with_handler(), Arc::new(Mutex::new(Some(with_handler()))));
+        let (first, second) = (stays.clone(), Arc::clone(&ends));
+        let running = serve(Config::default(), move |request: Request| {
+            let hub = match request.path() {
+                "/first" => Some(first.clone()),
+                _ => second.lock().expect("no panic").clone(),
+            };
+            core::future::ready(hub.expect("it is there").join_websocket(&request))
+        })?;
+        let staying = Client::open(running.address, "/first").await?;
+        let leaving = Client::open(running.address, "/second").await?;
+        members(&stays, 1).await;
+        let hub = ends.lock().expect("no panic").take().expect("it is there");
+        members(&hub, 1).await;
+        drop(leaving);
+        members(&hub, 0).await;
+        assert_eq!(Arc::strong_count(&alive), 3);
+        drop(hub);
+        assert_eq!(Arc::strong_count(&alive), 2, "nothing else holds it");
+        drop(staying);
+        members(&stays, 0).await;
+        running.stop().await
+    });
+}
+
+/// Who listens to events has nothing to say: some of it is dropped, and who goes on is let go of.
+#[test]
+fn a_listener_that_says_much_leaves() {
+    in_simulation("a listener that talks", async || {
+        let hub = Hub::new(HubConfig::default()).expect("room");
+        let running = hub_server(&hub)?;
+        let mut client = TcpStream::connect(running.address).await?;
+        client.send_static(b"GET /events HTTP/1.1\r\nHost: here\r\n\r\n").await?;
+        members(&hub, 1).await;
+        client.send_bytes(&[b'x'; 1_000]).await?;
+        sleep(Duration::from_secs(1)).await;
+        hub.publish(&Event::data("still")).expect("room");
+        let heard = read(&mut client, Some(b"data: still\n\n")).await?;
+        assert!(heard.contains("data: still"), "it is still there: {heard}");
+        // Its end may come before all was sent.
+        let _may_be_gone = client.send_bytes(&[b'x'; 70_000]).await;
+        members(&hub, 0).await;
+        drop(client);
         running.stop().await
     });
 }

@@ -3,7 +3,7 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use plimsoll_http::codec::ws::CloseCode;
+use plimsoll_codec::ws::CloseCode;
 use plimsoll_http::{Event, Hub, HubConfig, SlowConsumer, WebSocketConfig};
 use plimsoll_reactor::OPERATION_BYTES;
 use plimsoll_runtime::net::{Table, TableConfig, TcpListener, TcpStream};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::page::page_bytes;
 use crate::{Budget, Class, Kind, Lease, MemoryLimit, PageChoice, PoolConfig, SimPages};
 
 const SLOW: Duration = Duration::from_secs(2);
@@ -86,17 +87,18 @@ fn a_burst_is_gone_after_the_decay_time_though_nothing_happens() {
 fn what_is_used_again_and_again_stays() {
     let budget = budget();
     let mut bench = Bench::new(&budget);
-    drop(bench.take(Class::K16, 100));
+    // Each is whole pages, whatever their size.
+    drop(bench.take(Class::K64, 100));
     let mut released = 0;
     for _ in 0..100 {
-        let working_set = bench.take(Class::K16, 10);
+        let working_set = bench.take(Class::K64, 10);
         released += bench.tick();
         drop(working_set);
         let until = bench.now + 50 * MS;
         released += bench.sleep_until(until);
     }
-    assert_eq!(released, 90 << 14, "all but the working set goes, once");
-    assert_eq!(bench.pool.stats().releasable_bytes(), 10 << 14);
+    assert_eq!(released, 90 << 16, "all but the working set goes, once");
+    assert_eq!(bench.pool.stats().releasable_bytes(), 10 << 16);
 }
 
 #[test]
@@ -112,9 +114,10 @@ fn memory_goes_faster_when_it_is_short() {
 
 #[test]
 fn a_tick_gives_back_no_more_than_its_bounds() {
-    let budget = budget();
+    let page = page_bytes() as u64;
+    let budget = Budget::new(MemoryLimit::bytes(4_000 * page));
     let mut bench = Bench::new(&budget);
-    let mut leases = bench.take(Class::K4, 2_000);
+    let mut leases = bench.take(Class::for_len(page_bytes()).expect("a page is a class"), 2_000);
     let mut index = 0;
     leases.retain(|_| {
         index += 1;
@@ -135,7 +138,7 @@ fn a_tick_gives_back_no_more_than_its_bounds() {
         }
     }
     assert_eq!(bench.pages.counts().releases - before, 1_000);
-    assert_eq!(ticks, 1_000_u64.div_ceil(TICK_RANGES_MAX as u64));
+    assert_eq!(ticks, 1_000_u64.div_ceil((TICK_RANGES_MAX as u64).min(TICK_BYTES_MAX / page)));
 }
 
 #[test]
@@ -145,10 +148,11 @@ fn what_the_system_refuses_stays_charged_and_is_tried_again() {
     bench.pages.refuse_releases(1_000);
     drop(bench.take(Class::K4, 10));
     assert_eq!(bench.sleep_until(5 * SLOW), 0);
-    assert_eq!(budget.charged_by(Kind::Buffers), 40_960);
+    let charged = (10_u64 << 12).next_multiple_of(page_bytes() as u64);
+    assert_eq!(budget.charged_by(Kind::Buffers), charged);
     assert!(bench.pages.counts().releases_refused > 0 && bench.decay.next_deadline().is_some());
     bench.pages.refuse_releases(0);
-    assert_eq!(bench.sleep_until(7 * SLOW), 40_960);
+    assert_eq!(bench.sleep_until(7 * SLOW), charged);
     assert_eq!(budget.charged_by(Kind::Buffers), 0);
 }
 

@@ -12,7 +12,7 @@ use core::task::{Context, Poll, ready};
 use std::io::IoSlice;
 use std::rc::Rc;
 
-use plimsoll_pool::Lease;
+use plimsoll_pool::{Kind, Lease};
 use plimsoll_reactor::{Address, Errno, SendBytes};
 
 use super::poll::{poll_write_raw, take_rest};
@@ -112,7 +112,7 @@ impl Handle {
 pub(super) fn poll_recv(handle: &Handle, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>>> {
     loop {
         let (opened, stage) =
-            handle.carried(|carried| (carried.carrier.opened.take(), carried.carrier.transport.stage()));
+            handle.carried(|carried| (carried.carrier.take_opened(), carried.carrier.transport.stage()));
         if let Some(opened) = opened.filter(|opened| !opened.is_empty()) {
             return Poll::Ready(Ok(Some(opened)));
         }
@@ -129,7 +129,7 @@ pub(super) fn poll_recv_once(handle: &Handle, cx: &mut Context<'_>) -> Poll<Resu
     match received {
         Some(records) if handle.is_carried() => {
             open(handle, records)?;
-            Poll::Ready(Ok(handle.carried(|carried| carried.carrier.opened.take())))
+            Poll::Ready(Ok(handle.carried(|carried| carried.carrier.take_opened())))
         }
         received => Poll::Ready(Ok(received)),
     }
@@ -235,10 +235,15 @@ pub(super) fn poll_end(handle: &Handle, cx: &mut Context<'_>) -> Poll<Result<()>
     handle.carried(|carried| {
         let mut room = [0; END_BYTES_MAX];
         let len = carried.carrier.transport.end(&mut room);
-        if len > 0 {
-            // A socket that takes nothing after a flush is closed.
-            let _told = handle.worker.driver.borrow_mut().send_now(carried.socket.fd.at(), &room[..len]);
+        if len == 0 {
+            return Ok(());
         }
-    });
-    Poll::Ready(Ok(()))
+        let sent = handle.worker.driver.borrow_mut().send_now(carried.socket.fd.at(), &room[..len]).unwrap_or(0);
+        if sent < len {
+            // Nothing is shut down behind a part of it.
+            carried.unsent = Some(handle.worker.pool.try_copy(&room[sent..len], Kind::Buffers)?);
+        }
+        Ok::<_, Error>(())
+    })?;
+    poll_flush(handle, cx)
 }

@@ -10,7 +10,6 @@ use plimsoll_slab::Key;
 use super::slot::Slot;
 use super::{Entry, Event, Inbound, Table};
 use crate::net::listener::needs_pause;
-use crate::net::transport::Carrier;
 use crate::net::{Listener, kernel};
 use crate::time::Link;
 use crate::token::{Purpose, Target};
@@ -212,15 +211,6 @@ impl<C: Default> Table<C> {
                 return Event::TurnedAway;
             }
         };
-        if let Some(make) = self.make_transport.clone()
-            && let Err(_over) = make(&self.worker.pool)
-                .and_then(|transport| Carrier::new(&self.worker.pool, transport))
-                .and_then(|carrier| self.carry(key, carrier))
-        {
-            self.is_next_charged = false;
-            self.close(key);
-            return Event::TurnedAway;
-        }
         // Handed to the connection.
         self.is_next_charged = false;
         if self.config.no_delay {

@@ -48,10 +48,17 @@ impl<C: Default> Table<C> {
         self
     }
 
-    /// Whether a transport carries the bytes of a connection. It takes nothing [at once](Self::send_now) then, as
-    /// sealing takes memory.
+    /// Whether a transport carries the bytes of a connection, or will when its handshake has begun. It takes nothing
+    /// [at once](Self::send_now) then, as sealing takes memory.
     #[inline(always)]
     pub fn is_carried(&self, key: Key) -> bool {
+        self.carries && (self.make_transport.is_some() || self.has_transport(key))
+    }
+
+    /// Whether a transport carries the bytes of a connection already.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn has_transport(&self, key: Key) -> bool {
         self.carries && matches!(self.entries.get(key).expect(OPEN).state, Slot::Carried(_))
     }
 
@@ -84,7 +91,7 @@ impl<C: Default> Table<C> {
         self.entry(key).state.carried().expect(CARRIED)
     }
 
-    fn seen_whole(&self, key: Key) -> Option<&Whole> {
+    pub(super) fn seen_whole(&self, key: Key) -> Option<&Whole> {
         match &self.entries.get(key).expect(OPEN).state {
             Slot::Plain(_) => None,
             Slot::Carried(carried) => carried.seen_whole(),
@@ -95,11 +102,11 @@ impl<C: Default> Table<C> {
     #[cold]
     pub(super) fn next_carried(&mut self) -> Option<Event> {
         loop {
-            if let Some(event) = self.next_accepted().or_else(|| self.next_opened()) {
+            if let Some(event) = self.next_accepted().or_else(|| self.next_opened()).or_else(|| self.next_partial()) {
                 return Some(event);
             }
             let raw = self.events.queue.borrow_mut().pop_front();
-            let Some(raw) = raw else { return self.next_due() };
+            let Some(raw) = raw else { return self.next_due_carried() };
             if let Some(event) = self.event(raw).and_then(|event| self.opened_event(event)) {
                 return Some(event);
             }
@@ -109,10 +116,10 @@ impl<C: Default> Table<C> {
     /// What an event of the socket is to the owner.
     fn opened_event(&mut self, event: Event) -> Option<Event> {
         match event {
-            Event::Received(key, bytes) if self.is_carried(key) => self.open(key, bytes),
-            Event::Sent(key, unsent) if self.is_carried(key) => self.sealed_sent(key, unsent),
+            Event::Received(key, bytes) if self.has_transport(key) => self.open(key, bytes),
+            Event::Sent(key, unsent) if self.has_transport(key) => self.sealed_sent(key, unsent),
             // What was sent may have been cut short.
-            Event::Ended(key) if self.is_carried(key) && self.carried(key).stage() != Stage::Ended => {
+            Event::Ended(key) if self.has_transport(key) && self.carried(key).stage() != Stage::Ended => {
                 Some(Event::Failed(key, Errno::CONNRESET))
             }
             event => Some(event),
@@ -122,9 +129,7 @@ impl<C: Default> Table<C> {
     /// Bytes have come.
     fn open(&mut self, key: Key, mut bytes: Bytes) -> Option<Event> {
         let pool = self.worker.pool.clone();
-        let carried = self.carried(key);
-        let before = carried.stage();
-        let opened = match carried.with(&pool, |transport| transport.open(&pool, bytes.as_mut_slice())) {
+        let opened = match self.carried(key).open(&pool, bytes.as_mut_slice()) {
             Ok(opened) => opened,
             Err(error) => {
                 self.send_last_words(key);
@@ -134,13 +139,25 @@ impl<C: Default> Table<C> {
         if let Err(_over) = self.send_output(key) {
             return Some(Event::Failed(key, Errno::NOBUFS));
         }
-        self.carried(key).rest();
+        self.note_partial(key, !matches!(opened, Plaintext::InPlace(0)));
+        let opened = match (opened, self.carried(key).whole_now()) {
+            // What came first had none.
+            (Plaintext::InPlace(0), Some(whole)) => {
+                whole.carrier.take_later().map_or(Plaintext::InPlace(0), Plaintext::Lease)
+            }
+            (opened, Some(whole)) => {
+                whole.carrier.keep_later();
+                opened
+            }
+            (opened, None) => opened,
+        };
+        self.rest(key);
         match opened {
             Plaintext::InPlace(0) if self.has_opened(key) => Some(Event::Ended(key)),
             // A record is not whole: it is waited for as before.
             Plaintext::InPlace(0) => match self.receive(key) {
                 Err(_over) => Some(Event::Failed(key, Errno::NOBUFS)),
-                Ok(()) => self.is_secured_since(key, before).then_some(Event::Secured(key)),
+                Ok(()) => None,
             },
             Plaintext::InPlace(len) => {
                 bytes.truncate(len);
@@ -150,12 +167,16 @@ impl<C: Default> Table<C> {
         }
     }
 
-    fn is_secured_since(&mut self, key: Key, before: Stage) -> bool {
-        before == Stage::Handshake && self.carried(key).stage() == Stage::Open
+    /// Packs what carries a connection, if it is at rest.
+    pub(super) fn rest(&mut self, key: Key) {
+        if self.carried(key).can_rest() {
+            self.settle_partial(key);
+            self.carried(key).rest();
+        }
     }
 
     /// Sends what the transport has to say by itself, unless a send is in flight, which is followed by it.
-    fn send_output(&mut self, key: Key) -> Result<(), OverBudget> {
+    pub(super) fn send_output(&mut self, key: Key) -> Result<(), OverBudget> {
         if self.entry(key).send.is_some() {
             return Ok(());
         }
@@ -164,24 +185,11 @@ impl<C: Default> Table<C> {
     }
 
     /// Sends what a transport says of its failure, as far as the socket takes it at once.
-    fn send_last_words(&mut self, key: Key) {
+    pub(super) fn send_last_words(&mut self, key: Key) {
         if self.entry(key).send.is_none()
             && let Some(records) = self.carried(key).output()
         {
             let _told_as_far_as_it_goes = self.worker.driver.borrow_mut().send_now(self.fd(key), &records);
-        }
-    }
-
-    /// Sends the end of what we send, as far as the socket takes it at once.
-    #[cold]
-    pub(super) fn send_end(&mut self, key: Key) {
-        if self.entry(key).send.is_some() {
-            return;
-        }
-        let (pool, mut room) = (self.worker.pool.clone(), [0; END_BYTES_MAX]);
-        let len = self.carried(key).with(&pool, |transport| transport.end(&mut room));
-        if len > 0 {
-            let _told_as_far_as_it_goes = self.worker.driver.borrow_mut().send_now(self.fd(key), &room[..len]);
         }
     }
 
@@ -205,12 +213,17 @@ impl<C: Default> Table<C> {
     }
 
     fn all_sent(&mut self, key: Key) -> Option<Event> {
+        if self.unsealed_bytes(key) == 0 && self.goes_on_ending(key) && self.entry(key).send.is_some() {
+            // The owner's bytes have left; that is told with what follows them.
+            return None;
+        }
         let carried = self.carried(key);
         let rest = carried.whole_now().and_then(|whole| whole.rest.take()).unwrap_or(SendBytes::Static(&[]));
+        let sends = core::mem::replace(&mut carried.sends, Sends::Nothing);
         if rest.is_empty() {
-            carried.rest();
+            self.rest(key);
         }
-        match core::mem::replace(&mut carried.sends, Sends::Nothing) {
+        match sends {
             Sends::Nothing => None,
             Sends::Owners => Some(Event::Sent(key, rest)),
             Sends::OwnersNext => self.send_sealed(key, rest).err().map(|_over| Event::Failed(key, Errno::NOBUFS)),
@@ -221,6 +234,10 @@ impl<C: Default> Table<C> {
     #[cold]
     pub(super) fn send_sealed(&mut self, key: Key, mut bytes: SendBytes) -> Result<(), (OverBudget, SendBytes)> {
         let pool = self.worker.pool.clone();
+        if !self.has_transport(key) {
+            // Nothing can be said before there are keys.
+            return Err((OverBudget::new(0), bytes));
+        }
         let is_sending = self.entry(key).send.is_some();
         let carried = self.carried(key);
         // What does not leave in one record of ours waits beside the transport: there is room before any is sealed.
@@ -309,7 +326,7 @@ impl<C: Default> Table<C> {
             // It may have been closed, or waits for something else by now.
             let Some(entry) = self.entries.get_mut(key) else { continue };
             let event = match (entry.inbound, entry.state.carried().and_then(Carried::whole_now)) {
-                (Inbound::ReceiveOpened, Some(whole)) => match whole.carrier.opened.take() {
+                (Inbound::ReceiveOpened, Some(whole)) => match whole.carrier.take_opened() {
                     Some(opened) if !opened.is_empty() => Event::Received(key, Bytes::Owned(opened)),
                     _ => Event::Ended(key),
                 },
@@ -324,14 +341,16 @@ impl<C: Default> Table<C> {
 
     /// Receives records and opens them, unless plaintext is there. `false` at the end of what the peer sends.
     fn fill_opened(&mut self, key: Key) -> Result<bool, Errno> {
-        let pool = self.worker.pool.clone();
-        let carrier = &self.carried(key).whole(&pool).map_err(|_over| Errno::NOBUFS)?.carrier;
-        if carrier.is_readable() {
-            return Ok(carrier.has_opened());
+        if self.has_opened(key) {
+            return Ok(self.seen_whole(key).is_some_and(|whole| whole.carrier.has_opened()));
         }
+        let pool = self.worker.pool.clone();
         let place = pool.try_acquire(RECORDS_BYTES, Kind::Buffers).map_err(|_over| Errno::NOBUFS)?;
+        // Where plaintext can wait, before anything is received.
+        let _unpacked = self.carried(key).whole(&pool).map_err(|_over| Errno::NOBUFS)?;
         let (bytes_max, mut place) = (place.spare_capacity(), [Some(place)]);
-        let received = self.worker.driver.borrow_mut().receive_now(self.fd(key), &mut place, bytes_max)?;
+        let received = self.worker.driver.borrow_mut().receive_now(self.fd(key), &mut place, bytes_max);
+        let received = received.inspect_err(|_| self.rest(key))?;
         let [Some(records)] = place else { return Err(Errno::CONNRESET) };
         if received == 0 {
             return Err(Errno::CONNRESET);
@@ -341,15 +360,20 @@ impl<C: Default> Table<C> {
             return Err(error.errno());
         }
         self.send_output(key).map_err(|_over| Errno::NOBUFS)?;
+        let has_plaintext = self.seen_whole(key).is_some_and(|whole| whole.carrier.has_opened());
+        self.note_partial(key, has_plaintext);
         // A record that is not whole is no plaintext.
         match self.seen_whole(key) {
             Some(whole) if whole.carrier.is_readable() => Ok(whole.carrier.has_opened()),
-            _ => Err(Errno::AGAIN),
+            _ => {
+                self.rest(key);
+                Err(Errno::AGAIN)
+            }
         }
     }
 
     /// Opens what has come in a lease, and keeps the plaintext.
-    fn open_into(&mut self, key: Key, records: Lease) -> Result<(), OpenError> {
+    pub(super) fn open_into(&mut self, key: Key, records: Lease) -> Result<(), OpenError> {
         let pool = self.worker.pool.clone();
         self.carried(key).whole(&pool)?.carrier.open(&pool, records)
     }
@@ -378,7 +402,7 @@ impl<C: Default> Table<C> {
             taken += part;
         }
         if opened.is_empty() {
-            self.drop_opened(key);
+            let _empty = self.carried(key).whole_now().and_then(|whole| whole.carrier.take_opened());
         }
         Ok(taken)
     }
@@ -397,7 +421,7 @@ impl<C: Default> Table<C> {
 
     pub(super) fn drop_opened(&mut self, key: Key) {
         if let Some(whole) = self.carried(key).whole_now() {
-            whole.carrier.opened = None;
+            whole.carrier.drop_opened();
         }
     }
 }

@@ -50,7 +50,7 @@ impl<C: Default> Table<C> {
     /// When a receive is armed or the connection was closed, and when there is no room to fill.
     pub fn receive_now(&mut self, key: Key, leases: &mut [Option<Lease>], bytes_max: usize) -> Result<usize, Errno> {
         assert!(!self.is_receiving(key), "one receive at a time");
-        if self.is_carried(key) {
+        if self.has_transport(key) {
             return self.receive_opened(key, leases, bytes_max);
         }
         let fd = self.fd(key);
@@ -69,7 +69,7 @@ impl<C: Default> Table<C> {
     /// When a receive is armed or the connection was closed, and when there is no room to fill.
     pub fn peek_now(&mut self, key: Key, room: &mut [u8]) -> Result<usize, Errno> {
         assert!(!self.is_receiving(key), "one receive at a time");
-        if self.is_carried(key) {
+        if self.has_transport(key) {
             return self.peek_opened(key, room);
         }
         let fd = self.fd(key);

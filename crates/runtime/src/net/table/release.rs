@@ -26,7 +26,7 @@ impl<C: Default> Table<C> {
             return Err(Error::SendInterrupted);
         }
         crate::net::stream::reserve(&self.worker)?;
-        let room = if self.is_carried(key) { Some(carried_room(&self.worker)?) } else { None };
+        let room = if self.has_transport(key) { Some(carried_room(&self.worker)?) } else { None };
         if room.is_some() {
             let pool = self.worker.pool.clone();
             let _unpacked = self.carried(key).whole(&pool)?;

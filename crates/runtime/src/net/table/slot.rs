@@ -1,10 +1,12 @@
 //! What a table keeps of a connection for its owner, with or without a transport that carries its bytes.
 #![forbid(unsafe_code)]
 
-use plimsoll_pool::{Lease, OverBudget, Pool, PoolBox};
-use plimsoll_reactor::SendBytes;
+use core::time::Duration;
 
-use crate::net::transport::{Carrier, Packed, Stage, Transport};
+use plimsoll_pool::{Lease, OverBudget, Pool, PoolBox};
+use plimsoll_reactor::{Instant, SendBytes};
+
+use crate::net::transport::{Carrier, OPENED_BYTES_MAX, OpenError, Packed, Plaintext, Stage, Transport};
 
 /// A connection's state, and how its bytes are carried.
 pub(super) enum Slot<C> {
@@ -17,6 +19,7 @@ pub(super) enum Slot<C> {
 pub(super) struct Carried<C> {
     pub(super) state: C,
     pub(super) sends: Sends,
+    pub(super) ending: Ending,
     carrying: Carrying,
 }
 
@@ -34,6 +37,8 @@ pub(super) struct Whole {
     pub(super) sealed: Option<(Lease, usize)>,
     /// What follows the records that are being sent.
     pub(super) rest: Option<SendBytes>,
+    /// What is known of records that are not whole.
+    pub(super) partial: Option<PartialRecord>,
 }
 
 /// What the owner is told of when the records in flight are sent.
@@ -45,6 +50,33 @@ pub(super) enum Sends {
     Owners,
     /// Nothing, as they are the transport's own; the owner's are sealed then.
     OwnersNext,
+}
+
+/// How far the end of what is sent is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    No,
+    /// Behind what is in flight.
+    Asked,
+    /// The transport's end is in flight.
+    InFlight,
+}
+
+/// What is known of records that are not whole.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PartialRecord {
+    /// Since when one is not; `None` while all are.
+    pub(super) since: Option<Instant>,
+    /// For how long it may be.
+    pub(super) within: Option<Duration>,
+    /// What the owner has [asked for](super::Table::schedule) meanwhile.
+    pub(super) owners: Option<Instant>,
+}
+
+impl PartialRecord {
+    pub(super) fn until(&self) -> Option<Instant> {
+        Some(self.since? + self.within?)
+    }
 }
 
 impl<C> Slot<C> {
@@ -91,18 +123,19 @@ impl<C> Slot<C> {
 
 impl Whole {
     fn new(carrier: Carrier) -> Self {
-        Self { carrier, sealed: None, rest: None }
+        Self { carrier, sealed: None, rest: None, partial: None }
     }
 
     /// Whether nothing waits beside the transport.
     fn is_alone(&self) -> bool {
-        !self.carrier.has_opened() && self.sealed.is_none() && self.rest.is_none()
+        self.carrier.is_alone() && self.sealed.is_none() && self.rest.is_none()
     }
 }
 
 impl<C> Carried<C> {
     pub(super) fn new(state: C, carrier: Carrier) -> Self {
-        Self { state, sends: Sends::Nothing, carrying: Carrying::Whole(Whole::new(carrier)) }
+        let carrying = Carrying::Whole(Whole::new(carrier));
+        Self { state, sends: Sends::Nothing, ending: Ending::No, carrying }
     }
 
     pub(super) fn stage(&self) -> Stage {
@@ -162,10 +195,39 @@ impl<C> Carried<C> {
         }
     }
 
-    /// Packs the transport, if it is at rest and nothing waits.
+    /// Opens what has come. What is not in the plaintext that it gives is kept.
+    pub(super) fn open(&mut self, pool: &Pool, records: &mut [u8]) -> Result<Plaintext, OpenError> {
+        if records.len() > OPENED_BYTES_MAX {
+            // The plaintext of some has to wait.
+            let _unpacked = self.whole(pool)?;
+        }
+        match &mut self.carrying {
+            Carrying::Whole(whole) => whole.carrier.open_first(pool, records),
+            Carrying::Packed(_) => self.with(pool, |transport| transport.open(pool, records)),
+        }
+    }
+
+    /// What is known of records that are not whole: nothing of those of a transport at rest.
+    pub(super) fn partial(&mut self) -> Option<&mut PartialRecord> {
+        self.whole_now()?.partial.as_mut()
+    }
+
+    pub(super) fn forget_partial(&mut self) {
+        if let Some(whole) = self.whole_now() {
+            whole.partial = None;
+        }
+    }
+
+    /// Whether the transport is at rest and nothing waits, so that it can be packed.
+    pub(super) fn can_rest(&self) -> bool {
+        self.seen_whole().is_some_and(|whole| whole.is_alone() && whole.carrier.transport.packing().is_some())
+    }
+
+    /// Packs the transport, if it can be.
     pub(super) fn rest(&mut self) {
         let Carrying::Whole(whole) = &mut self.carrying else { return };
         let Some(how) = whole.carrier.transport.packing().filter(|_| whole.is_alone()) else { return };
+        debug_assert!(whole.partial.is_none(), "settled before");
         let before = core::mem::replace(&mut self.carrying, Carrying::Packed(Packed::place(how)));
         if let (Carrying::Packed(packed), Carrying::Whole(whole)) = (&mut self.carrying, before) {
             packed.fill(whole.carrier.transport);

@@ -51,13 +51,20 @@ impl<C: Default> Table<C> {
     /// one store.
     pub fn schedule(&mut self, key: Key, after: Duration) {
         debug_assert!(self.entries.contains(key), "a live connection");
-        let deadline = tick(self.worker.now() + after) + 1;
+        let deadline = self.worker.now() + after;
+        if self.carries && self.schedule_carried(key, Some(deadline)) {
+            return;
+        }
+        let deadline = tick(deadline) + 1;
         self.timers.schedule(&mut self.entries, key.index(), deadline);
     }
 
     /// Takes [`schedule`](Self::schedule) back.
     pub fn unschedule(&mut self, key: Key) {
         debug_assert!(self.entries.contains(key), "a live connection");
+        if self.carries && self.schedule_carried(key, None) {
+            return;
+        }
         self.timers.cancel(&mut self.entries, key.index());
     }
 
@@ -74,6 +81,22 @@ impl<C: Default> Table<C> {
     pub(super) fn next_due(&mut self) -> Option<Event> {
         let index = self.timers.pop_due(&mut self.entries, tick(self.worker.now()))?;
         self.entries.key_at(index).map(Event::Due)
+    }
+
+    /// The same where transports have times of their own.
+    pub(super) fn next_due_carried(&mut self) -> Option<Event> {
+        loop {
+            let Event::Due(key) = self.next_due()? else { continue };
+            if let Some(event) = self.due_carried(key) {
+                return Some(event);
+            }
+        }
+    }
+
+    /// When what [`schedule`](Self::schedule) asked for is due, to a tick.
+    pub(super) fn deadline(&self, key: Key) -> Option<Instant> {
+        let due = self.entries.get(key)?.link.deadline_tick()?;
+        Some(Instant::from_millis(u64::from(due.saturating_sub(1)) * u64::from(TICK_MS)))
     }
 
     /// Ready when a timer is due; else the waker is woken when one may be.

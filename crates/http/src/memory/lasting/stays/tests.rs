@@ -83,6 +83,29 @@ fn who_takes_a_place_is_not_told_in_the_place_of_another() {
 }
 
 #[test]
+fn those_of_one_bucket_are_found_whoever_of_them_leaves() {
+    for leaves in 0..3 {
+        let (pool, mut stays, keys) = (pool(), Stays::default(), connections(1));
+        let exchange = |number| ExchangeId::new(keys[0], number, None);
+        let first = put(&mut stays, &pool, Sort::Events, exchange(0));
+        let buckets = stays.buckets.len();
+        let is_beside = |number: &u32| exchange(*number).bucket(buckets) == exchange(0).bucket(buckets);
+        let beside = (1..)
+            .filter(is_beside)
+            .take(2)
+            .map(|number| (number, put(&mut stays, &pool, Sort::Events, exchange(number))));
+        let mut all = vec![(0, first)];
+        all.extend(beside.collect::<Vec<_>>());
+        let (gone, place) = all.remove(leaves);
+        assert!(stays.take(place).is_some());
+        assert_eq!(stays.find(exchange(gone)), None);
+        for (number, place) in all {
+            assert_eq!(stays.find(exchange(number)), Some((key_of(&stays, place), Stage::Open)), "{leaves} has left");
+        }
+    }
+}
+
+#[test]
 fn a_few_entries_are_looked_at_for_each_that_is_told_found_and_ended() {
     const MANY: usize = 20_000;
     let (pool, mut stays, keys) = (pool(), Stays::default(), connections(MANY));

@@ -1,7 +1,7 @@
 //! What the paths of the routes are asked for.
 
 /// The paths of the routes, for handlers that ask for a parameter.
-pub(crate) trait Paths {
+pub trait Paths: Send + Sync {
     /// What is answered to a request that has no route.
     fn refusal(&self, method: &http::Method, path: &str) -> crate::exchange::response::Response;
 
