@@ -212,7 +212,8 @@ impl TlsConfigBuilder {
     /// Whether a session of TLS 1.3 is a few bytes between its records: some 370 for a parked connection of a server,
     /// in place of some 4,000. Its record layer is this crate's then, and keys are expanded for each use. Sessions of
     /// TLS 1.2 stay as they are, and so do all with the cryptography of ring, which does not wipe expanded keys, and
-    /// those of a server with several certificates, as each remembers its own. It is off unless this is called. `docs/tls.md` says who does what.
+    /// those of a server with several certificates, as each remembers its own. It is off unless this is called.
+    /// `docs/tls.md` says who does what.
     ///
     /// ```no_run
     /// # fn configure() -> Result<plimsoll_tls::TlsConfig, plimsoll_tls::TlsError> {
@@ -382,7 +383,7 @@ impl TlsConfig {
     }
 
     pub(crate) fn session(&self, pool: &Pool) -> Result<Session, OverBudget> {
-        Session::of_server(pool, Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner)))
+        Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner)).session(pool)
     }
 
     /// What carries the connections of a server.

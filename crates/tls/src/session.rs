@@ -20,19 +20,15 @@ mod again;
 
 use core::any::Any;
 use core::ops::DerefMut;
-use std::sync::Arc;
 
 use plimsoll_pool::{Charge, Kind, Lease, OverBudget, Pool};
 use plimsoll_runtime::net::transport::{
     Attached, END_BYTES_MAX, OpenError, Pack, PackedBytes, Plaintext, Stage, Transport,
 };
 
-use rustls::server::UnbufferedServerConnection;
-
 use crate::info::TlsInfo;
 use crate::machine::{Failure, Machine, Out};
 use crate::records::{self, Front, HEADER_BYTES};
-use crate::sites::{Choosing, Place, Sites};
 
 /// What rustls holds for a session at most, on the C heap, from its first byte to the end of its handshake: up to
 /// 7 KiB, and the peer's certificates. Tests count it for each provider and version.
@@ -102,21 +98,6 @@ impl Session {
             let _nothing_opened = session.take_in(pool, &mut []);
         }
         Ok(session)
-    }
-
-    /// A server's end.
-    pub(crate) fn of_server(pool: &Pool, sites: Arc<Sites>) -> Result<Self, OverBudget> {
-        // It fails for settings that `build` does not let through.
-        let config = Arc::clone(sites.config(Place::default()));
-        let machine = UnbufferedServerConnection::new(config).map_err(|_| OverBudget::new(0))?;
-        #[cfg(feature = "aws-lc")]
-        if sites.becomes_compact() {
-            return Self::new(pool, crate::compact::Becoming::new(machine), false);
-        }
-        if sites.is_one() {
-            return Self::new(pool, machine, false);
-        }
-        Self::new(pool, Choosing::new(machine, sites), false)
     }
 }
 

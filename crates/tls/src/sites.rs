@@ -12,6 +12,7 @@ use rustls::server::{Acceptor, ProducesTickets, UnbufferedServerConnection};
 use crate::certificates::covers;
 use crate::info::TlsInfo;
 use crate::machine::{Failure, Machine, Out};
+use crate::session::Session;
 
 /// The settings of a server. The first are those of who asks for no name, or one that no certificate has.
 pub(crate) struct Sites(pub(crate) Vec<Site>);
@@ -24,24 +25,37 @@ pub(crate) struct Site {
 
 /// Which settings a session has, and which of their certificates its client got.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+struct Place {
     site: u16,
     certificate: u16,
 }
 
 impl Sites {
     /// Whether there is nothing to choose from.
-    pub(crate) fn is_one(&self) -> bool {
+    fn is_one(&self) -> bool {
         self.0.len() == 1 && self.0[0].certificates.len() == 1
     }
 
-    /// Whether sessions become compact: such a one does not know its place.
-    #[cfg(feature = "aws-lc")]
-    pub(crate) fn becomes_compact(&self) -> bool {
-        self.is_one() && self.config(Place::default()).enable_secret_extraction
+    /// A server's end of a session.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::new`].
+    pub(crate) fn session(self: Arc<Self>, pool: &Pool) -> Result<Session, OverBudget> {
+        // It fails for settings that `build` does not let through.
+        let config = self.config(Place::default());
+        let machine = UnbufferedServerConnection::new(Arc::clone(config)).map_err(|_| OverBudget::new(0))?;
+        if !self.is_one() {
+            return Session::new(pool, Choosing { connection: machine, sites: self, place: None }, false);
+        }
+        #[cfg(feature = "aws-lc")]
+        if config.enable_secret_extraction {
+            return Session::new(pool, crate::compact::Becoming::new(machine), false);
+        }
+        Session::new(pool, machine, false)
     }
 
-    pub(crate) fn config(&self, place: Place) -> &Arc<ServerConfig> {
+    fn config(&self, place: Place) -> &Arc<ServerConfig> {
         &self.0[usize::from(place.site)].config
     }
 
@@ -56,7 +70,7 @@ impl Sites {
 
     /// The place for who begins with these records; `None` before its first message is whole. One that is no
     /// `ClientHello` fails at the first.
-    pub(crate) fn choose(&self, records: &[u8]) -> Option<Place> {
+    fn choose(&self, records: &[u8]) -> Option<Place> {
         let (mut acceptor, mut rest) = (Acceptor::default(), records);
         while !rest.is_empty() {
             if !matches!(acceptor.read_tls(&mut rest), Ok(1..)) {
@@ -75,7 +89,7 @@ impl Sites {
 
     /// Whether a session at a place may be asked about a host: not where other settings are for it, or another
     /// certificate has it and the session's has not.
-    pub(crate) fn serves(&self, place: Place, host: &str) -> bool {
+    fn serves(&self, place: Place, host: &str) -> bool {
         let host = host.to_ascii_lowercase();
         let Some(own) = self.find(&host) else { return place.site == 0 };
         let names = &self.0[usize::from(place.site)].certificates[usize::from(place.certificate)];
@@ -84,18 +98,12 @@ impl Sites {
 }
 
 /// A server's end that is to choose, by what its client asks for.
-pub(crate) struct Choosing {
+struct Choosing {
+    /// One that has heard nothing yet is made anew.
     connection: UnbufferedServerConnection,
     sites: Arc<Sites>,
     /// `None` before its client's first message is whole.
     place: Option<Place>,
-}
-
-impl Choosing {
-    /// With a connection that has heard nothing yet.
-    pub(crate) fn new(connection: UnbufferedServerConnection, sites: Arc<Sites>) -> Self {
-        Self { connection, sites, place: None }
-    }
 }
 
 impl Machine for Choosing {
