@@ -35,7 +35,7 @@ pub(crate) enum Step {
     Doc,
     /// The concurrent parts in every interleaving
     Loom,
-    /// The server in some thousand simulated worlds
+    /// The server in some thousand simulated worlds, also over TLS
     Sim,
     /// The fuzz targets over their corpora and seeded random inputs
     Fuzz,

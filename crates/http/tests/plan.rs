@@ -131,7 +131,8 @@ fn counted(path: &'static str, fields: &'static str, enough: &'static str, name:
         let address = server.local_addr();
         let serving = server.serve(move |req: Request| stay(req, hub.clone()));
         let counted = row(runtime, name);
-        let bounds = counted * 3 / 4..=counted * 4 / 3;
+        // Pages of tables that are not full are among it: on a busy machine more of them.
+        let bounds = counted * 3 / 4..=counted * 3 / 2;
         let expected = bounds.clone();
         let held = serve_until(serving, move || held_for_each(address, path, fields, enough, &expected)).await?;
         println!("{path} on {}: {held} bytes of the pool, counted with {counted}", runtime.driver().kind);
