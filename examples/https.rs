@@ -49,7 +49,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let flags = Flags::parse();
     let config = match flags.cert.zip(flags.key) {
         Some((cert, key)) => TlsConfig::from_files(cert, key)?,
-        None => plimsoll_examples::self_signed()?,
+        None => plimsoll_examples::self_signed()?.build()?,
     };
     let server = Server::bind(&*flags.listen)?.also_bind(&*flags.tls)?.tls(&config);
     let addresses: Vec<_> = server.local_addresses().map(|address| address.to_string()).collect();

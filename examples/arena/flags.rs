@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use plimsoll::MemoryLimit;
-use plimsoll::http::tls::TlsConfig;
+use plimsoll::http::tls::{TlsConfig, TlsConfigBuilder};
 use plimsoll::http::{AdaptiveSize, Class, Config};
 use plimsoll_examples::{RuntimeFlags, address};
 
@@ -31,6 +31,9 @@ pub(crate) struct Flags {
     /// A new certificate for localhost and 127.0.0.1, which nobody trusts
     #[arg(long, requires = "tls")]
     tls_self_signed: bool,
+    /// Sessions of TLS 1.3 in a few bytes while they are idle
+    #[arg(long, requires = "tls")]
+    tls_compact: bool,
     #[command(flatten)]
     pub(crate) runtime: RuntimeFlags,
     /// Receive large bodies into buffers of this size only, 4KiB to 128KiB; without it, what comes decides
@@ -61,14 +64,26 @@ impl Flags {
 impl Flags {
     /// The certificate for HTTPS, when that is asked for.
     pub(crate) fn tls_config(&self) -> Result<Option<TlsConfig>, String> {
-        let config = match (self.tls, &self.cert, &self.key, self.tls_self_signed) {
+        let builder = match (self.tls, &self.cert, &self.key, self.tls_self_signed) {
             (None, ..) => return Ok(None),
-            (Some(_), Some(cert), Some(key), _) => TlsConfig::from_files(cert, key),
-            (Some(_), _, _, true) => return plimsoll_examples::self_signed().map(Some),
+            (Some(_), Some(cert), Some(key), _) => TlsConfig::builder().certificate_files(cert, key),
+            (Some(_), _, _, true) => plimsoll_examples::self_signed()?,
             _ => return Err("--tls needs --cert FILE and --key FILE, or --tls-self-signed".to_owned()),
         };
-        config.map(Some).map_err(|error| error.to_string())
+        let builder = if self.tls_compact { compact(builder)? } else { builder };
+        builder.build().map(Some).map_err(|error| error.to_string())
     }
+}
+
+#[cfg(feature = "tls-aws-lc")]
+#[allow(clippy::unnecessary_wraps, reason = "as without the feature")]
+fn compact(builder: TlsConfigBuilder) -> Result<TlsConfigBuilder, String> {
+    Ok(builder.compact(true))
+}
+
+#[cfg(not(feature = "tls-aws-lc"))]
+fn compact(_: TlsConfigBuilder) -> Result<TlsConfigBuilder, String> {
+    Err("--tls-compact needs the cryptography of AWS-LC: build with --features tls-aws-lc".to_owned())
 }
 
 /// A size of the buffers that bodies are received into.

@@ -203,10 +203,9 @@ pub fn refuse(line: &str) -> ExitCode {
 /// # Errors
 ///
 /// What a certificate cannot be made for.
-pub fn self_signed() -> Result<plimsoll::http::tls::TlsConfig, String> {
+pub fn self_signed() -> Result<plimsoll::http::tls::TlsConfigBuilder, String> {
     let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
     let made = rcgen::generate_simple_self_signed(names).map_err(|error| error.to_string())?;
     let builder = plimsoll::http::tls::TlsConfig::builder();
-    let builder = builder.certificate_pem(made.cert.pem(), made.signing_key.serialize_pem());
-    builder.build().map_err(|error| error.to_string())
+    Ok(builder.certificate_pem(made.cert.pem(), made.signing_key.serialize_pem()))
 }

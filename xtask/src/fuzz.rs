@@ -15,7 +15,7 @@ pub(crate) fn run(flags: &FuzzFlags) -> u8 {
         eprintln!("{install}");
         return EXIT_MISSING;
     }
-    let all = replay::TARGETS.map(|(name, _)| name);
+    let all = replay::names();
     if let Some(unknown) = flags.target.iter().find(|name| !all.contains(&name.as_str())) {
         eprintln!("no fuzz target `{unknown}`; there are {}", all.join(", "));
         return EXIT_MISSING;

@@ -15,16 +15,7 @@ use crate::crypto::{Crypto, Provider, Simulated};
 use crate::error::TlsError;
 use crate::session::Session;
 use crate::sites::{BoundTickets, Site, Sites};
-
-/// A version of TLS. Older ones are not spoken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Version {
-    /// RFC 5246.
-    Tls12,
-    /// RFC 8446.
-    Tls13,
-}
+use crate::version::Version;
 
 pub(crate) fn versions(min: Version, max: Version) -> Result<&'static [&'static SupportedProtocolVersion], TlsError> {
     static BOTH: [&SupportedProtocolVersion; 2] = [&rustls::version::TLS13, &rustls::version::TLS12];
@@ -86,6 +77,8 @@ pub struct TlsConfigBuilder {
     max: Version,
     alpn: Vec<Vec<u8>>,
     keys_are_logged: bool,
+    #[cfg(feature = "aws-lc")]
+    is_compact: bool,
     others: Vec<TlsConfigBuilder>,
 }
 
@@ -216,6 +209,30 @@ impl TlsConfigBuilder {
         self
     }
 
+    /// Whether a session of TLS 1.3 is a few bytes between its records: some 370 for a parked connection of a server,
+    /// in place of some 4,000. Its record layer is this crate's then, and keys are expanded for each use. Sessions of
+    /// TLS 1.2 stay as they are, and so do all with the cryptography of ring, which does not wipe expanded keys, and
+    /// those of a server with several certificates, as each remembers its own. It is off unless this is called.
+    /// `docs/tls.md` says who does what.
+    ///
+    /// ```no_run
+    /// # fn configure() -> Result<plimsoll_tls::TlsConfig, plimsoll_tls::TlsError> {
+    /// plimsoll_tls::TlsConfig::builder().certificate_files("chain.pem", "key.pem").compact(true).build()
+    /// # }
+    /// ```
+    #[cfg(feature = "aws-lc")]
+    pub fn compact(mut self, is_compact: bool) -> Self {
+        self.is_compact = is_compact;
+        self
+    }
+
+    /// Whether sessions become compact: not where each remembers which of several certificates it has.
+    #[cfg(feature = "aws-lc")]
+    fn becomes_compact(&self) -> bool {
+        let is_one = self.others.is_empty() && self.certificates.len() == 1;
+        self.is_compact && is_one && matches!(self.crypto, Crypto::Of(Provider::AwsLc))
+    }
+
     /// Reads and checks everything.
     ///
     /// # Errors
@@ -272,6 +289,11 @@ impl TlsConfigBuilder {
         config.send_tls13_tickets = 1;
         if self.keys_are_logged {
             config.key_log = Arc::new(rustls::KeyLogFile::new());
+        }
+        #[cfg(feature = "aws-lc")]
+        if at == 0 && self.becomes_compact() {
+            config.enable_secret_extraction = true;
+            config.key_log = Arc::new(crate::compact::SecretsCaught(config.key_log));
         }
         Ok(Site { config: Arc::new(config), certificates })
     }
@@ -330,6 +352,8 @@ impl TlsConfig {
             max: Version::Tls13,
             alpn: vec![b"h2".to_vec(), b"http/1.1".to_vec()],
             keys_are_logged: false,
+            #[cfg(feature = "aws-lc")]
+            is_compact: false,
             others: Vec::new(),
         }
     }
@@ -359,7 +383,7 @@ impl TlsConfig {
     }
 
     pub(crate) fn session(&self, pool: &Pool) -> Result<Session, OverBudget> {
-        Session::of_server(pool, Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner)))
+        Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner)).session(pool)
     }
 
     /// What carries the connections of a server.

@@ -4,11 +4,10 @@
 use plimsoll_runtime::net::transport::Transport;
 use rustls::{CommonState, HandshakeKind, ProtocolVersion};
 
-use crate::config::Version;
-use crate::session::Session;
+use crate::version::Version;
 
 /// What was agreed on in a handshake.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TlsInfo {
     /// The version; `None` before the handshake is over.
@@ -44,7 +43,8 @@ impl TlsInfo {
     /// What is known of what carries a connection, if it is TLS.
     #[doc(hidden)]
     pub fn of_transport(transport: &dyn Transport) -> Option<Self> {
-        let any: &dyn core::any::Any = transport;
-        any.downcast_ref::<Session>().map(Session::info)
+        let mut told: Option<Self> = None;
+        transport.tell(&mut told);
+        told
     }
 }

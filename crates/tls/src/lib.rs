@@ -22,6 +22,8 @@
 compile_error!("TLS needs cryptography: the feature `aws-lc` or `ring`");
 
 mod certificates;
+#[cfg(feature = "aws-lc")]
+mod compact;
 mod config;
 mod crypto;
 mod error;
@@ -32,10 +34,16 @@ mod records;
 mod session;
 mod sites;
 mod streams;
+mod version;
 
-pub use config::{TlsConfig, TlsConfigBuilder, Version};
+#[cfg(feature = "aws-lc")]
+#[doc(hidden)]
+pub use compact::nonces;
+pub use config::{TlsConfig, TlsConfigBuilder};
 pub use crypto::{Provider, Simulated};
 pub use error::TlsError;
 pub use info::TlsInfo;
-pub use session::{HANDSHAKE_BYTES_MAX, PARKED_BYTES_MAX, SESSION_BYTES};
+pub use machine::PARKED_BYTES_MAX;
+pub use session::{HANDSHAKE_BYTES_MAX, SESSION_BYTES};
 pub use streams::{Acceptor, Connector, ConnectorBuilder, info};
+pub use version::Version;

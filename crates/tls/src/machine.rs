@@ -3,12 +3,16 @@
 #![forbid(unsafe_code)]
 
 use plimsoll_pool::{Kind, Lease, OverBudget, Pool};
-use plimsoll_runtime::net::transport::OpenError;
+use plimsoll_runtime::net::transport::{Attached, OpenError, Pack, PackedBytes};
 use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
-use rustls::{CommonState, Error};
+use rustls::{CommonState, Error, HandshakeKind};
 
+use crate::info::TlsInfo;
+
+/// What rustls holds for a session at most once its handshake is over, but for the peer's certificates.
+pub const PARKED_BYTES_MAX: u64 = 4 * 1024;
 /// What a seal adds to its plaintext, in bytes: as much as any suite does. What a change of keys adds is found out.
 const SEAL_BYTES: usize = 64;
 
@@ -27,8 +31,41 @@ pub(crate) trait Machine {
     /// Writes a `close_notify`: how many bytes that is.
     fn end(&mut self, kept: &mut [u8], room: &mut [u8]) -> usize;
 
+    /// Whether plaintext can neither come nor be sent yet.
+    fn is_handshaking(&self) -> bool;
+
+    /// The protocol that ALPN chose.
+    fn protocol(&self) -> Option<&[u8]>;
+
     /// What is known of it.
-    fn common(&self) -> &CommonState;
+    fn info(&self) -> TlsInfo;
+
+    /// Whether an earlier session goes on.
+    fn is_resumed(&self) -> bool;
+
+    /// As [`Transport::serves`](plimsoll_runtime::net::transport::Transport::serves).
+    fn serves(&self, _host: &str) -> bool {
+        true
+    }
+
+    /// What it holds beside itself at most when its handshake is over.
+    fn held_bytes(&self) -> u64;
+
+    /// As [`Transport::packing`](plimsoll_runtime::net::transport::Transport::packing).
+    fn packing(&self) -> Option<&'static &'static dyn Pack> {
+        None
+    }
+
+    /// As [`Transport::pack`](plimsoll_runtime::net::transport::Transport::pack).
+    fn pack(&mut self, _bytes: &mut PackedBytes) -> Attached {
+        None
+    }
+}
+
+fn held_bytes(common: &CommonState) -> u64 {
+    let certificates = common.peer_certificates().unwrap_or_default();
+    let chain: usize = certificates.iter().map(|one| one.len() + size_of_val(one)).sum();
+    PARKED_BYTES_MAX + chain as u64
 }
 
 /// What came out.
@@ -91,8 +128,24 @@ impl Machine for UnbufferedServerConnection {
         write(self.process_tls_records(kept), |state| end(state, room))
     }
 
-    fn common(&self) -> &CommonState {
-        self
+    fn is_handshaking(&self) -> bool {
+        CommonState::is_handshaking(self)
+    }
+
+    fn protocol(&self) -> Option<&[u8]> {
+        self.alpn_protocol()
+    }
+
+    fn info(&self) -> TlsInfo {
+        TlsInfo::of(self)
+    }
+
+    fn is_resumed(&self) -> bool {
+        self.handshake_kind() == Some(HandshakeKind::Resumed)
+    }
+
+    fn held_bytes(&self) -> u64 {
+        held_bytes(self)
     }
 }
 
@@ -115,8 +168,24 @@ impl Machine for UnbufferedClientConnection {
         write(self.process_tls_records(kept), |state| end(state, room))
     }
 
-    fn common(&self) -> &CommonState {
-        self
+    fn is_handshaking(&self) -> bool {
+        CommonState::is_handshaking(self)
+    }
+
+    fn protocol(&self) -> Option<&[u8]> {
+        self.alpn_protocol()
+    }
+
+    fn info(&self) -> TlsInfo {
+        TlsInfo::of(self)
+    }
+
+    fn is_resumed(&self) -> bool {
+        self.handshake_kind() == Some(HandshakeKind::Resumed)
+    }
+
+    fn held_bytes(&self) -> u64 {
+        held_bytes(self)
     }
 }
 
@@ -180,7 +249,7 @@ fn take_state<D>(
     Ok(Next::More)
 }
 
-fn append(pool: &Pool, lease: &mut Option<Lease>, bytes: &[u8]) -> Result<(), OverBudget> {
+pub(crate) fn append(pool: &Pool, lease: &mut Option<Lease>, bytes: &[u8]) -> Result<(), OverBudget> {
     match lease {
         None => *lease = Some(pool.try_copy(bytes, Kind::Buffers)?),
         Some(lease) => {
@@ -193,8 +262,8 @@ fn append(pool: &Pool, lease: &mut Option<Lease>, bytes: &[u8]) -> Result<(), Ov
     Ok(())
 }
 
-/// So many bytes more, to be written over.
-fn spare<'a>(pool: &Pool, lease: &'a mut Option<Lease>, len: usize) -> Result<&'a mut [u8], OverBudget> {
+/// A lease with room for so many bytes more.
+pub(crate) fn reserve<'a>(pool: &Pool, lease: &'a mut Option<Lease>, len: usize) -> Result<&'a mut Lease, OverBudget> {
     if lease.is_none() {
         *lease = Some(pool.try_acquire(len, Kind::Buffers)?);
     }
@@ -202,6 +271,12 @@ fn spare<'a>(pool: &Pool, lease: &'a mut Option<Lease>, len: usize) -> Result<&'
     if lease.spare_capacity() < len {
         pool.try_grow(lease, len)?;
     }
+    Ok(lease)
+}
+
+/// So many bytes more, to be written over.
+fn spare<'a>(pool: &Pool, lease: &'a mut Option<Lease>, len: usize) -> Result<&'a mut [u8], OverBudget> {
+    let lease = reserve(pool, lease, len)?;
     let start = lease.len();
     fill(lease, len);
     Ok(&mut lease.as_mut_slice()[start..])

@@ -15,24 +15,24 @@
 //! the last that is sent.
 #![forbid(unsafe_code)]
 
-use std::sync::Arc;
+#[cfg(feature = "aws-lc")]
+mod again;
+
+use core::any::Any;
+use core::ops::DerefMut;
 
 use plimsoll_pool::{Charge, Kind, Lease, OverBudget, Pool};
-use plimsoll_runtime::net::transport::{END_BYTES_MAX, OpenError, Plaintext, Stage, Transport};
-
-use rustls::HandshakeKind;
-use rustls::server::UnbufferedServerConnection;
+use plimsoll_runtime::net::transport::{
+    Attached, END_BYTES_MAX, OpenError, Pack, PackedBytes, Plaintext, Stage, Transport,
+};
 
 use crate::info::TlsInfo;
 use crate::machine::{Failure, Machine, Out};
 use crate::records::{self, Front, HEADER_BYTES};
-use crate::sites::{Place, Sites, name_of};
 
 /// What rustls holds for a session at most, on the C heap, from its first byte to the end of its handshake: up to
 /// 7 KiB, and the peer's certificates. Tests count it for each provider and version.
 pub const HANDSHAKE_BYTES_MAX: u64 = 24 * 1024;
-/// What rustls holds for a session at most from then on, but for the peer's certificates.
-pub const PARKED_BYTES_MAX: u64 = 4 * 1024;
 /// What a session is itself, on the heap.
 #[doc(hidden)]
 pub const SESSION_BYTES: usize = size_of::<Session>();
@@ -48,30 +48,21 @@ const NOT_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nConte
     Content-Length: 45\r\n\r\nThis port speaks TLS: ask for https, not http";
 
 /// One end of a session, with the bytes that it keeps.
-pub(crate) struct Session {
-    machine: Box<dyn Machine>,
+pub(crate) struct Session<M = Box<dyn Machine>> {
+    machine: M,
     kept: Option<Kept>,
     output: Option<Lease>,
     course: Course,
-    choice: Choice,
     /// Bytes of its handshake that may still come before we say something.
     handshake_left: usize,
-    charge: Charge,
+    /// What the machine holds beside itself.
+    charge: Option<Charge>,
 }
 
 /// Bytes at whose front `whole` bytes are records that rustls has seen and is not done with.
 struct Kept {
     lease: Lease,
     whole: usize,
-}
-
-/// Which of a server's settings it has.
-enum Choice {
-    /// There is nothing to choose from.
-    None,
-    /// Its client's first message is not whole yet.
-    Open(Arc<Sites>),
-    Made(Arc<Sites>, Place),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,9 +89,8 @@ impl Session {
             kept: None,
             output: None,
             course: Course::New,
-            choice: Choice::None,
             handshake_left: FLIGHT_BYTES_MAX,
-            charge,
+            charge: Some(charge),
         };
         if begins {
             session.course = Course::Handshake;
@@ -109,39 +99,11 @@ impl Session {
         }
         Ok(session)
     }
+}
 
-    /// A server's end.
-    pub(crate) fn of_server(pool: &Pool, sites: Arc<Sites>) -> Result<Self, OverBudget> {
-        // It fails for settings that `build` does not let through.
-        let config = Arc::clone(sites.config(Place::default()));
-        let machine = UnbufferedServerConnection::new(config).map_err(|_| OverBudget::new(0))?;
-        let mut session = Self::new(pool, machine, false)?;
-        if !sites.is_one() {
-            session.choice = Choice::Open(sites);
-        }
-        Ok(session)
-    }
-
-    /// Chooses a server's settings by what its client asks for; `false` before its first message is whole.
-    fn choose(&mut self, records: &[u8]) -> bool {
-        let Choice::Open(sites) = &self.choice else { return true };
-        let Some(place) = sites.choose(records) else { return false };
-        if let Ok(machine) = UnbufferedServerConnection::new(Arc::clone(sites.config(place))) {
-            self.machine = Box::new(machine);
-        }
-        self.choice = Choice::Made(Arc::clone(sites), place);
-        true
-    }
-
-    pub(crate) fn info(&self) -> TlsInfo {
-        TlsInfo::of(self.machine.common())
-    }
-
+impl<M: DerefMut<Target: Machine>> Session<M> {
     /// Gives whole records to rustls. How many bytes it is done with, and the plaintext.
     fn take_in(&mut self, pool: &Pool, records: &mut [u8]) -> Result<(usize, Option<Lease>), OpenError> {
-        if !self.choose(records) {
-            return Ok((0, None));
-        }
         let mut out = Out { records: self.output.take(), ..Out::default() };
         let (used, taken) = self.machine.take_in(pool, records, &mut out);
         if let Err(Failure::Peer(error)) = &taken {
@@ -159,7 +121,7 @@ impl Session {
         if out.has_ended {
             self.course = Course::Ended;
         } else if self.is_shaking() {
-            let is_handshaking = self.machine.common().is_handshaking();
+            let is_handshaking = self.machine.is_handshaking();
             self.course = if is_handshaking { Course::Handshake } else { Course::Open };
             if !is_handshaking {
                 self.settle();
@@ -170,9 +132,10 @@ impl Session {
 
     /// The handshake is over: what it held is given back.
     fn settle(&mut self) {
-        let certificates = self.machine.common().peer_certificates().unwrap_or_default();
-        let chain: usize = certificates.iter().map(|one| one.len() + size_of_val(one)).sum();
-        self.charge.shrink_to(PARKED_BYTES_MAX + chain as u64);
+        let held_bytes = self.machine.held_bytes();
+        if let Some(charge) = &mut self.charge {
+            charge.shrink_to(held_bytes);
+        }
     }
 
     /// Keeps bytes of which the first `whole` are records.
@@ -264,7 +227,7 @@ impl Session {
         OpenError::Malformed
     }
 
-    fn parts(&mut self) -> (&mut dyn Machine, &mut [u8]) {
+    fn parts(&mut self) -> (&mut M::Target, &mut [u8]) {
         let kept = self.kept.as_mut().map(|kept| &mut kept.lease.as_mut_slice()[..kept.whole]);
         (&mut *self.machine, kept.unwrap_or_default())
     }
@@ -313,7 +276,7 @@ fn join(pool: &Pool, to: &mut Option<Lease>, more: Option<Lease>) -> Result<(), 
     Ok(())
 }
 
-impl Transport for Session {
+impl<M: DerefMut<Target: Machine>> Transport for Session<M> {
     fn open(&mut self, pool: &Pool, received: &mut [u8]) -> Result<Plaintext, OpenError> {
         match self.course {
             Course::Failed => return Err(OpenError::Malformed),
@@ -353,18 +316,15 @@ impl Transport for Session {
     }
 
     fn protocol(&self) -> Option<&[u8]> {
-        self.machine.common().alpn_protocol()
+        self.machine.protocol()
     }
 
     fn is_resumed(&self) -> bool {
-        self.machine.common().handshake_kind() == Some(HandshakeKind::Resumed)
+        self.machine.is_resumed()
     }
 
     fn serves(&self, host: &str) -> bool {
-        match &self.choice {
-            Choice::None | Choice::Open(_) => true,
-            Choice::Made(sites, place) => sites.serves(*place, name_of(host)),
-        }
+        self.machine.serves(host)
     }
 
     fn has_partial(&self) -> bool {
@@ -377,5 +337,20 @@ impl Transport for Session {
         }
         let (machine, kept) = self.parts();
         machine.end(kept, room)
+    }
+
+    fn tell(&self, place: &mut dyn Any) {
+        if let Some(place) = place.downcast_mut::<Option<TlsInfo>>() {
+            *place = Some(self.machine.info());
+        }
+    }
+
+    fn packing(&self) -> Option<&'static &'static dyn Pack> {
+        let is_at_rest = self.kept.is_none() && self.output.is_none() && self.course == Course::Open;
+        self.machine.packing().filter(|_| is_at_rest)
+    }
+
+    fn pack(&mut self, bytes: &mut PackedBytes) -> Attached {
+        self.machine.pack(bytes)
     }
 }

@@ -5,10 +5,14 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use plimsoll_pool::{Lease, OverBudget, Pool};
 use rustls::ServerConfig;
-use rustls::server::{Acceptor, ProducesTickets};
+use rustls::server::{Acceptor, ProducesTickets, UnbufferedServerConnection};
 
 use crate::certificates::covers;
+use crate::info::TlsInfo;
+use crate::machine::{Failure, Machine, Out};
+use crate::session::Session;
 
 /// The settings of a server. The first are those of who asks for no name, or one that no certificate has.
 pub(crate) struct Sites(pub(crate) Vec<Site>);
@@ -21,18 +25,37 @@ pub(crate) struct Site {
 
 /// Which settings a session has, and which of their certificates its client got.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+struct Place {
     site: u16,
     certificate: u16,
 }
 
 impl Sites {
     /// Whether there is nothing to choose from.
-    pub(crate) fn is_one(&self) -> bool {
+    fn is_one(&self) -> bool {
         self.0.len() == 1 && self.0[0].certificates.len() == 1
     }
 
-    pub(crate) fn config(&self, place: Place) -> &Arc<ServerConfig> {
+    /// A server's end of a session.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::new`].
+    pub(crate) fn session(self: Arc<Self>, pool: &Pool) -> Result<Session, OverBudget> {
+        // It fails for settings that `build` does not let through.
+        let config = self.config(Place::default());
+        let machine = UnbufferedServerConnection::new(Arc::clone(config)).map_err(|_| OverBudget::new(0))?;
+        if !self.is_one() {
+            return Session::new(pool, Choosing { connection: machine, sites: self, place: None }, false);
+        }
+        #[cfg(feature = "aws-lc")]
+        if config.enable_secret_extraction {
+            return Session::new(pool, crate::compact::Becoming::new(machine), false);
+        }
+        Session::new(pool, machine, false)
+    }
+
+    fn config(&self, place: Place) -> &Arc<ServerConfig> {
         &self.0[usize::from(place.site)].config
     }
 
@@ -47,7 +70,7 @@ impl Sites {
 
     /// The place for who begins with these records; `None` before its first message is whole. One that is no
     /// `ClientHello` fails at the first.
-    pub(crate) fn choose(&self, records: &[u8]) -> Option<Place> {
+    fn choose(&self, records: &[u8]) -> Option<Place> {
         let (mut acceptor, mut rest) = (Acceptor::default(), records);
         while !rest.is_empty() {
             if !matches!(acceptor.read_tls(&mut rest), Ok(1..)) {
@@ -66,7 +89,7 @@ impl Sites {
 
     /// Whether a session at a place may be asked about a host: not where other settings are for it, or another
     /// certificate has it and the session's has not.
-    pub(crate) fn serves(&self, place: Place, host: &str) -> bool {
+    fn serves(&self, place: Place, host: &str) -> bool {
         let host = host.to_ascii_lowercase();
         let Some(own) = self.find(&host) else { return place.site == 0 };
         let names = &self.0[usize::from(place.site)].certificates[usize::from(place.certificate)];
@@ -74,8 +97,66 @@ impl Sites {
     }
 }
 
+/// A server's end that is to choose, by what its client asks for.
+struct Choosing {
+    /// One that has heard nothing yet is made anew.
+    connection: UnbufferedServerConnection,
+    sites: Arc<Sites>,
+    /// `None` before its client's first message is whole.
+    place: Option<Place>,
+}
+
+impl Machine for Choosing {
+    fn take_in(&mut self, pool: &Pool, records: &mut [u8], out: &mut Out) -> (usize, Result<(), Failure>) {
+        if self.place.is_none() {
+            let Some(place) = self.sites.choose(records) else { return (0, Ok(())) };
+            if let Ok(connection) = UnbufferedServerConnection::new(Arc::clone(self.sites.config(place))) {
+                self.connection = connection;
+            }
+            self.place = Some(place);
+        }
+        self.connection.take_in(pool, records, out)
+    }
+
+    fn write_alert(&mut self, pool: &Pool, out: &mut Out) {
+        self.connection.write_alert(pool, out);
+    }
+
+    fn seal(&mut self, pool: &Pool, kept: &mut [u8], plaintext: &[u8]) -> Result<Lease, OverBudget> {
+        self.connection.seal(pool, kept, plaintext)
+    }
+
+    fn end(&mut self, kept: &mut [u8], room: &mut [u8]) -> usize {
+        self.connection.end(kept, room)
+    }
+
+    fn is_handshaking(&self) -> bool {
+        self.connection.is_handshaking()
+    }
+
+    fn protocol(&self) -> Option<&[u8]> {
+        self.connection.protocol()
+    }
+
+    fn info(&self) -> TlsInfo {
+        self.connection.info()
+    }
+
+    fn is_resumed(&self) -> bool {
+        self.connection.is_resumed()
+    }
+
+    fn serves(&self, host: &str) -> bool {
+        self.place.is_none_or(|place| self.sites.serves(place, name_of(host)))
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.connection.held_bytes()
+    }
+}
+
 /// A host without its port, of those that are names.
-pub(crate) fn name_of(host: &str) -> &str {
+fn name_of(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,

@@ -13,11 +13,12 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::certificates::{certificates, read};
-use crate::config::{TlsConfig, Version, versions};
+use crate::config::{TlsConfig, versions};
 use crate::crypto::{Crypto, Provider, Simulated};
 use crate::error::TlsError;
 use crate::info::TlsInfo;
 use crate::session::Session;
+use crate::version::Version;
 
 /// A handshake takes so long at most.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);

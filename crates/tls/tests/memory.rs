@@ -6,11 +6,15 @@
 
 #![allow(clippy::print_stdout, reason = "figures for the documentation")]
 
+#[cfg(feature = "aws-lc")]
+#[path = "memory/parked.rs"]
+mod parked;
 mod support;
 
 use core::alloc::Layout;
 use core::sync::atomic::{AtomicIsize, Ordering};
 use std::alloc::{GlobalAlloc, System};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use plimsoll_runtime::net::{Stream, TcpListener, TcpStream};
 use plimsoll_runtime::{Error, MemoryLimit, Result, Runtime, spawn};
@@ -41,6 +45,13 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// Held by each test: what is counted is the process's.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Bytes of the C heap, which AWS-LC takes its own from.
 fn held() -> isize {
     // SAFETY: I-SYSTEM.
@@ -68,6 +79,7 @@ fn settings() -> Vec<(Provider, Version, bool)> {
 
 #[test]
 fn a_session_holds_no_more_than_is_charged_for_it() {
+    let _alone = alone();
     let (known, user) = (pair(&["localhost"]), pair(&["user"]));
     for (provider, version, is_mutual) in settings() {
         let runtime = Runtime::builder().workers(1).memory(MemoryLimit::mib(32)).build().expect("it starts");
@@ -122,4 +134,13 @@ fn a_session_holds_no_more_than_is_charged_for_it() {
         });
         measured.expect("no call fails");
     }
+}
+
+/// Allows this process so many files.
+#[cfg(feature = "aws-lc")]
+fn allow_files(count: u64) {
+    let wanted = libc::rlimit { rlim_cur: count, rlim_max: count };
+    // SAFETY: I-SYSTEM.
+    let set = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const wanted) };
+    assert_eq!(set, 0, "{count} files are allowed here");
 }

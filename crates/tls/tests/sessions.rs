@@ -10,7 +10,7 @@ use core::time::Duration;
 use plimsoll_runtime::net::{Stream, TcpListener, TcpStream};
 use plimsoll_runtime::{Errno, Error, JoinHandle, MemoryLimit, Result, Runtime, sleep, spawn, timeout};
 use plimsoll_tls::{Acceptor, Connector, Provider, TlsConfig, TlsConfigBuilder, TlsError, Version, info};
-use support::{Pair, client, pair, server};
+use support::{Pair, both, client, pair, server};
 
 fn run(scenario: impl AsyncFnOnce() -> Result<()>) {
     let runtime = Runtime::builder().workers(1).memory(MemoryLimit::mib(16)).build().expect("it starts");
@@ -48,29 +48,30 @@ fn what_is_sent_arrives_in_every_version_and_with_every_provider() {
     ] {
         for version in [Version::Tls12, Version::Tls13] {
             run(async || {
-                let config = server(&known).provider(provider).max_version(version).build().expect("good settings");
                 let connector = Connector::builder().provider(provider).roots_pem(&known.certificate);
                 let connector = connector.alpn([&b"http/1.1"[..]]).build().expect("good settings");
-                let (mut near, mut far) = connected(config, &connector, "localhost").await?;
-                let agreed = info(&near).expect("it is TLS");
-                assert_eq!((agreed.version, agreed.alpn.as_deref()), (Some(version), Some(&b"http/1.1"[..])));
-                assert_eq!(info(&far).expect("it is TLS").peer_certificates.len(), 1);
-                assert!(near.is_carried() && agreed.suite.is_some(), "{agreed:?}");
-                let large: Vec<u8> = (0..700_000_u32).map(|at| at as u8).collect();
-                let sent = large.clone();
-                let sending = spawn(async move {
-                    near.send_bytes(&sent).await?;
-                    near.shutdown_write().await?;
-                    Ok::<_, Error>(near)
-                })?;
-                let read = read_all(&mut far).await?;
-                assert!(read == large, "{} bytes", read.len());
-                // The other half is open still.
-                let mut near = sending.await.expect("no panic")?;
-                assert_eq!(poll_fn(|cx| far.poll_write(cx, b"as polled")).await?, 9);
-                poll_fn(|cx| far.poll_flush(cx)).await?;
-                poll_fn(|cx| far.poll_shutdown(cx)).await?;
-                assert_eq!(read_all(&mut near).await?, b"as polled");
+                for config in both(server(&known).provider(provider).max_version(version)) {
+                    let (mut near, mut far) = connected(config, &connector, "localhost").await?;
+                    let agreed = info(&near).expect("it is TLS");
+                    assert_eq!((agreed.version, agreed.alpn.as_deref()), (Some(version), Some(&b"http/1.1"[..])));
+                    assert_eq!(info(&far).expect("it is TLS").peer_certificates.len(), 1);
+                    assert!(near.is_carried() && agreed.suite.is_some(), "{agreed:?}");
+                    let large: Vec<u8> = (0..700_000_u32).map(|at| at as u8).collect();
+                    let sent = large.clone();
+                    let sending = spawn(async move {
+                        near.send_bytes(&sent).await?;
+                        near.shutdown_write().await?;
+                        Ok::<_, Error>(near)
+                    })?;
+                    let read = read_all(&mut far).await?;
+                    assert!(read == large, "{} bytes", read.len());
+                    // The other half is open still.
+                    let mut near = sending.await.expect("no panic")?;
+                    assert_eq!(poll_fn(|cx| far.poll_write(cx, b"as polled")).await?, 9);
+                    poll_fn(|cx| far.poll_flush(cx)).await?;
+                    poll_fn(|cx| far.poll_shutdown(cx)).await?;
+                    assert_eq!(read_all(&mut near).await?, b"as polled");
+                }
                 Ok(())
             });
         }
@@ -113,8 +114,11 @@ fn a_certificate_is_chosen_by_name_and_read_again() {
 fn sessions_are_resumed_by_tickets() {
     run(async || {
         let known = pair(&["localhost"]);
-        for version in [Version::Tls12, Version::Tls13] {
-            let config = server(&known).max_version(version).build().expect("good settings");
+        let settings =
+            [Version::Tls12, Version::Tls13].map(|version| (version, both(server(&known).max_version(version))));
+        for (version, config) in
+            settings.into_iter().flat_map(|(version, both)| both.into_iter().map(move |one| (version, one)))
+        {
             let connector = client(&known);
             for is_resumed in [false, true, true] {
                 let (mut near, mut far) = connected(config.clone(), &connector, "localhost").await?;
@@ -132,13 +136,15 @@ fn sessions_are_resumed_by_tickets() {
 fn a_client_shows_its_certificate() {
     run(async || {
         let (known, user) = (pair(&["localhost"]), pair(&["user"]));
-        let config = server(&known).client_roots_pem(&user.certificate).build().expect("good settings");
-        let shows = Connector::builder().roots_pem(&known.certificate).certificate_pem(&user.certificate, &user.key);
-        let (near, _far) = connected(config.clone(), &shows.build().expect("good"), "localhost").await?;
-        let agreed = info(&near).expect("it is TLS");
-        assert_eq!(agreed.peer_certificates.len(), 1);
-        let refused = connected(config, &client(&known), "localhost").await;
-        assert!(matches!(refused, Err(Error::System(Errno::PROTO))), "{refused:?}");
+        for config in both(server(&known).client_roots_pem(&user.certificate)) {
+            let shows = Connector::builder().roots_pem(&known.certificate);
+            let shows = shows.certificate_pem(&user.certificate, &user.key).build().expect("good");
+            let (near, _far) = connected(config.clone(), &shows, "localhost").await?;
+            let agreed = info(&near).expect("it is TLS");
+            assert_eq!(agreed.peer_certificates.len(), 1);
+            let refused = connected(config, &client(&known), "localhost").await;
+            assert!(matches!(refused, Err(Error::System(Errno::PROTO))), "{refused:?}");
+        }
         Ok(())
     });
 }
@@ -206,10 +212,10 @@ async fn passed_on(pieces: usize, bytes_max: usize, config: TlsConfig, client: &
 #[test]
 fn records_may_come_in_any_pieces() {
     let known = pair(&["localhost"]);
-    for version in [Version::Tls12, Version::Tls13] {
+    let versions = [Version::Tls12, Version::Tls13].map(|version| both(server(&known).max_version(version)));
+    for config in versions.into_iter().flatten() {
         run(async || {
-            let config = server(&known).max_version(version).build().expect("good settings");
-            let (mut near, mut far) = passed_on(1, usize::MAX, config, &client(&known)).await?;
+            let (mut near, mut far) = passed_on(1, usize::MAX, config.clone(), &client(&known)).await?;
             for len in [1, 2, 300, 2_000] {
                 let sent: Vec<u8> = (0..len).map(|at| at as u8).collect();
                 far.send_bytes(&sent).await?;
@@ -230,11 +236,12 @@ fn records_may_come_in_any_pieces() {
 fn an_end_without_close_notify_is_no_end() {
     run(async || {
         let known = pair(&["localhost"]);
-        let config = server(&known).build().expect("good settings");
-        let (mut near, far) = connected(config, &client(&known), "localhost").await?;
-        drop(far);
-        let cut_short = near.recv().await;
-        assert!(cut_short.is_err(), "{cut_short:?}");
+        for config in both(server(&known)) {
+            let (mut near, far) = connected(config, &client(&known), "localhost").await?;
+            drop(far);
+            let cut_short = near.recv().await;
+            assert!(cut_short.is_err(), "{cut_short:?}");
+        }
         Ok(())
     });
 }

@@ -28,10 +28,32 @@ pub(crate) const TARGETS: [(&str, Target); 12] = [
     ("differential", plimsoll_conformance::differential::request),
 ];
 
+/// Targets that this program has not, as they need a C compiler: a test of the same name of the package
+/// `plimsoll-conformance`, with a feature, does what is done here.
+pub(crate) const TESTED: [(&str, &str); 1] = [("tls_records", "tls")];
+
+/// All names.
+pub(crate) fn names() -> Vec<&'static str> {
+    TARGETS.iter().map(|(name, _)| *name).chain(TESTED.iter().map(|(name, _)| *name)).collect()
+}
+
 /// Gives every target its inputs. The error says which targets failed at which input.
 pub(crate) fn run() -> Result<(), String> {
-    let failed: Vec<String> = TARGETS.into_iter().filter_map(|(name, target)| run_target(name, target).err()).collect();
+    let failed = TARGETS.into_iter().filter_map(|(name, target)| run_target(name, target).err());
+    let failed: Vec<String> =
+        failed.chain(TESTED.into_iter().filter_map(|(name, of)| run_test(name, of).err())).collect();
     if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
+}
+
+fn run_test(name: &str, feature: &str) -> Result<(), String> {
+    let package = ["test", "--locked", "-p", "plimsoll-conformance"];
+    let mut command = repo::cargo();
+    command.args(package).args(["--features", feature, "--test", name, "--", "--nocapture"]);
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(_) => Err(format!("{name} fails")),
+        Err(error) => Err(format!("cargo did not start: {error}")),
+    }
 }
 
 fn run_target(name: &str, target: Target) -> Result<(), String> {

@@ -21,7 +21,7 @@ impl Request {
     /// ```
     pub fn tls(&self) -> Option<TlsInfo> {
         let worker = WorkerState::of(self.handle()).ok()?;
-        let table = worker.table.borrow();
-        table.transport(self.handle().id.key()).and_then(TlsInfo::of_transport)
+        let mut table = worker.table.borrow_mut();
+        table.with_transport(self.handle().id.key(), TlsInfo::of_transport).flatten()
     }
 }

@@ -495,7 +495,7 @@ impl<S: Service> Engine<S> {
     /// way.
     pub(crate) fn can_say_end(&self, key: Key) -> bool {
         let table = self.worker.table.borrow();
-        table.transport(key).is_some() && !table.is_sending(key)
+        table.get(key).is_some() && table.has_transport(key) && !table.is_sending(key)
     }
 
     /// Closes a connection between requests: where a transport carries it, as that says what is whole.

@@ -254,7 +254,7 @@ impl<S: Service> Engine<S> {
     fn shaken(&mut self, key: Key) {
         let worker = Rc::clone(&self.worker);
         let mut table = worker.table.borrow_mut();
-        let is_resumed = table.transport(key).is_some_and(|transport| transport.is_resumed());
+        let is_resumed = table.with_transport(key, |transport| transport.is_resumed()) == Some(true);
         worker.counters().handshakes.completed(is_resumed);
         if let Some(handshakes) = &mut self.handshakes {
             handshakes.remove(key);

@@ -316,8 +316,9 @@ impl<S: Service> Engine<S> {
 
     /// Whether a request is about a host that is not for the session that it came through (RFC 9110 15.5.20).
     fn is_misdirected(&self, key: Key, view: &RequestView<'_>) -> bool {
-        let table = self.worker.table.borrow();
-        view.host().zip(table.transport(key)).is_some_and(|(host, transport)| !transport.serves(host))
+        let Some(host) = view.host() else { return false };
+        let mut table = self.worker.table.borrow_mut();
+        table.with_transport(key, |transport| !transport.serves(host)) == Some(true)
     }
 
     /// Nothing is left to do but to wait for the next request.
@@ -353,6 +354,7 @@ impl<S: Service> Engine<S> {
 impl WorkerState {
     /// Whether HTTP/2 was chosen beneath it (ALPN): who begins with something else is not spoken with (RFC 9113 3.4).
     fn has_agreed_on_http2(&self, key: Key) -> bool {
-        self.table.borrow().transport(key).is_some_and(|transport| transport.protocol() == Some(b"h2"))
+        let mut table = self.table.borrow_mut();
+        table.with_transport(key, |transport| transport.protocol() == Some(b"h2")) == Some(true)
     }
 }

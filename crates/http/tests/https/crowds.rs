@@ -11,7 +11,7 @@ use crate::peers::{Peer, connect_from, hello, is_closed_within};
 use crate::rig::threads::{serve_until, under_line, until};
 use crate::{Files, answer};
 
-/// Runs clients against a server under a line.
+/// Runs clients against a server under a line: with sessions as they are, and with compact ones.
 pub(crate) fn against(
     name: &'static str,
     line: MemoryLimit,
@@ -19,11 +19,13 @@ pub(crate) fn against(
     clients: impl Fn(SocketAddr, &Counters) + Clone + Send + 'static,
 ) {
     let files = Files::new(name);
-    under_line(name, line, async |_| {
-        let server = Server::bind("127.0.0.1:0")?.tls(&files.config()).config(config.clone());
-        let (address, counters, clients) = (server.local_addr(), server.counters(), clients.clone());
-        serve_until(server.serve(answer), move || clients(address, &counters)).await
-    });
+    for is_compact in [false, true] {
+        under_line(name, line, async |_| {
+            let server = Server::bind("127.0.0.1:0")?.tls(&files.config(is_compact)).config(config.clone());
+            let (address, counters, clients) = (server.local_addr(), server.counters(), clients.clone());
+            serve_until(server.serve(answer), move || clients(address, &counters)).await
+        });
+    }
 }
 
 pub(crate) fn failed(counters: &Counters, why: HandshakeFailure) -> u64 {

@@ -16,7 +16,7 @@ use core::time::Duration;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use plimsoll_http::tls::{Connector, PARKED_BYTES_MAX, TlsConfig, info};
+use plimsoll_http::tls::{Connector, PARKED_BYTES_MAX, TlsConfig, info, nonces};
 use plimsoll_http::{Config, Request, Response, Server, Upgraded};
 use plimsoll_runtime::net::{Stream, TcpStream};
 use plimsoll_runtime::{MemoryLimit, Result, Runtime, Spawner, budget, sleep, spawn, spawn_blocking, timeout};
@@ -38,8 +38,9 @@ impl Files {
         Self { dir, pem }
     }
 
-    fn config(&self) -> TlsConfig {
-        TlsConfig::from_files(self.dir.join("cert.pem"), self.dir.join("key.pem")).expect("good files")
+    fn config(&self, is_compact: bool) -> TlsConfig {
+        let builder = TlsConfig::builder().certificate_files(self.dir.join("cert.pem"), self.dir.join("key.pem"));
+        builder.compact(is_compact).build().expect("good files")
     }
 
     fn client(&self, alpn: &[u8]) -> Connector {
@@ -77,12 +78,20 @@ async fn answer(mut req: Request) -> core::result::Result<Response, plimsoll_htt
     }
 }
 
-/// The plain address and that of TLS.
-fn run(name: &str, scenario: impl AsyncFnOnce(&Files, SocketAddr, SocketAddr) -> Result<()>) {
+/// The plain address and that of TLS: with sessions as they are, and with compact ones.
+fn run(name: &str, scenario: impl AsyncFn(&Files, SocketAddr, SocketAddr) -> Result<()>) {
+    for is_compact in [false, true] {
+        run_one(name, is_compact, &scenario);
+    }
+}
+
+fn run_one(name: &str, is_compact: bool, scenario: impl AsyncFn(&Files, SocketAddr, SocketAddr) -> Result<()>) {
     let files = Files::new(name);
+    // Every record that the server seals.
+    let watch = nonces::watch();
     let runtime = Runtime::builder().workers(1).memory(MemoryLimit::mib(32)).build().expect("it starts");
     let ended: Result<()> = runtime.block_on(async {
-        let server = Server::bind("127.0.0.1:0")?.also_bind("127.0.0.1:0")?.tls(&files.config());
+        let server = Server::bind("127.0.0.1:0")?.also_bind("127.0.0.1:0")?.tls(&files.config(is_compact));
         let server = server.config(Config { head_timeout: Duration::from_millis(500), ..Config::default() });
         let addresses: Vec<_> = server.local_addresses().map(|address| address.ip().expect("TCP")).collect();
         let serving = spawn(server.serve(answer))?;
@@ -92,6 +101,7 @@ fn run(name: &str, scenario: impl AsyncFnOnce(&Files, SocketAddr, SocketAddr) ->
         serving.await.expect("no panic")
     });
     ended.expect("no call fails");
+    assert!(is_compact || watch.count() == 0, "records of rustls are its own");
 }
 
 async fn open(files: &Files, address: SocketAddr, alpn: &[u8]) -> Result<Stream> {

@@ -11,23 +11,28 @@
 //! sees plaintext alone. What was opened and has not been taken yet is told as bytes in the socket are.
 #![forbid(unsafe_code)]
 
+mod packed;
+
 use core::any::Any;
 use std::sync::Arc;
 
 use plimsoll_pool::{Charge, Kind, Lease, OverBudget, Pool};
+
+pub(crate) use packed::Packed;
+pub use packed::{Attached, PACKED_BYTES, Pack, PackedBytes};
 use plimsoll_reactor::Errno;
 
 /// Plaintext that is sealed at a time, in bytes, at most.
 pub const SEALED_BYTES_MAX: usize = 16 * 1024;
 
 /// Records that are opened at a time, in bytes: with one that was kept, the plaintext fits into a lease.
-const OPENED_BYTES_MAX: usize = 96 * 1024;
+pub(super) const OPENED_BYTES_MAX: usize = 96 * 1024;
 
 /// Bytes that the end of what we send takes at most.
 pub const END_BYTES_MAX: usize = 128;
 
 /// Carries the bytes of one connection: what TLS does.
-pub trait Transport: Any {
+pub trait Transport {
     /// Takes in what the peer has sent, in whatever pieces it comes, and gives the plaintext of it. Of a record that is
     /// not whole nothing is given yet: it is kept.
     ///
@@ -74,6 +79,19 @@ pub trait Transport: Any {
     /// Writes the end of what we send: how many bytes it is, at most [`END_BYTES_MAX`]; nothing when that was done
     /// already, or nothing can be said.
     fn end(&mut self, room: &mut [u8; END_BYTES_MAX]) -> usize;
+
+    /// Tells what it knows, to who asks with a place of a type that it knows.
+    fn tell(&self, _place: &mut dyn Any) {}
+
+    /// Who reads its state from bytes, when it is open, keeps nothing, has nothing to say and its state is so small.
+    fn packing(&self) -> Option<&'static &'static dyn Pack> {
+        None
+    }
+
+    /// Writes its state, and wipes its own: it is dropped next. Called after [`packing`](Self::packing) gave somebody.
+    fn pack(&mut self, _bytes: &mut PackedBytes) -> Attached {
+        None
+    }
 }
 
 /// How far a transport is.
@@ -173,6 +191,22 @@ impl Carrier {
         Ok(Self { transport, opened: None, later: None, _charge })
     }
 
+    /// Of a transport that was packed.
+    ///
+    /// # Errors
+    ///
+    /// [`OverBudget`] without room for its box; it stays packed then.
+    pub(super) fn unpacked(pool: &Pool, packed: &mut Packed) -> Result<Self, OverBudget> {
+        let _charge = pool.charge(Kind::Slots, packed.unpacked_bytes())?;
+        Ok(Self { transport: packed.unpack(), opened: None, later: None, _charge })
+    }
+
+    /// Of a transport that carries nothing any more, and needs no room.
+    pub(super) fn dead(pool: &Pool) -> Self {
+        let _charge = pool.charge(Kind::Slots, 0).expect("nothing always fits");
+        Self { transport: Box::new(Dead), opened: None, later: None, _charge }
+    }
+
     /// Opens what has come in a lease, and keeps the plaintext.
     pub(super) fn open(&mut self, pool: &Pool, mut records: Lease) -> Result<(), OpenError> {
         debug_assert!(!self.has_opened(), "taken before more is received");
@@ -232,8 +266,38 @@ impl Carrier {
         self.opened.as_ref().is_some_and(|opened| !opened.is_empty())
     }
 
+    /// Whether nothing waits beside the transport.
+    pub(super) fn is_alone(&self) -> bool {
+        !self.has_opened() && self.later.is_none()
+    }
+
     /// Whether there is something to be told without a look at the socket: plaintext, or its end.
     pub(super) fn is_readable(&self) -> bool {
         self.has_opened() || self.transport.stage() == Stage::Ended
+    }
+}
+
+/// What is left of a transport whose state was lost.
+struct Dead;
+
+impl Transport for Dead {
+    fn open(&mut self, _: &Pool, _: &mut [u8]) -> Result<Plaintext, OpenError> {
+        Err(OpenError::Malformed)
+    }
+
+    fn seal(&mut self, _: &Pool, _: &[u8]) -> Result<Lease, OverBudget> {
+        Err(OverBudget::new(0))
+    }
+
+    fn stage(&self) -> Stage {
+        Stage::Open
+    }
+
+    fn has_partial(&self) -> bool {
+        false
+    }
+
+    fn end(&mut self, _: &mut [u8; END_BYTES_MAX]) -> usize {
+        0
     }
 }

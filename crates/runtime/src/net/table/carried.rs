@@ -25,9 +25,11 @@ use plimsoll_pool::{Kind, Lease, OverBudget};
 use plimsoll_reactor::{Errno, SendBytes};
 use plimsoll_slab::Key;
 
-use super::slot::{Carried, Sends, Slot};
+use super::slot::{Carried, Sends, Slot, Whole};
 use super::{Bytes, Event, Inbound, OPEN, Table};
-use crate::net::transport::{Carrier, END_BYTES_MAX, MakeTransport, Plaintext, SEALED_BYTES_MAX, Stage, Transport};
+use crate::net::transport::{
+    Carrier, END_BYTES_MAX, MakeTransport, OpenError, Plaintext, SEALED_BYTES_MAX, Stage, Transport,
+};
 
 /// Into this is received what is opened at once.
 const RECORDS_BYTES: usize = 16 * 1024;
@@ -53,18 +55,18 @@ impl<C: Default> Table<C> {
         self.carries && (self.make_transport.is_some() || self.has_transport(key))
     }
 
+    /// Whether a transport carries the bytes of a connection already.
+    #[doc(hidden)]
     #[inline(always)]
-    pub(super) fn has_transport(&self, key: Key) -> bool {
+    pub fn has_transport(&self, key: Key) -> bool {
         self.carries && matches!(self.entries.get(key).expect(OPEN).state, Slot::Carried(_))
     }
 
-    /// What carries the bytes of a connection.
+    /// Looks at what carries the bytes of a connection.
     #[doc(hidden)]
-    pub fn transport(&self, key: Key) -> Option<&dyn Transport> {
-        match &self.entries.get(key)?.state {
-            Slot::Plain(_) => None,
-            Slot::Carried(carried) => Some(&*carried.carrier.transport),
-        }
+    pub fn with_transport<R>(&mut self, key: Key, look: impl FnOnce(&dyn Transport) -> R) -> Option<R> {
+        let carried = self.entries.get_mut(key)?.state.carried()?;
+        Some(carried.with(&self.worker.pool, |transport| look(transport)))
     }
 
     /// Has a transport carry the bytes of a connection that has come just now. Without room for its state it cannot.
@@ -89,6 +91,13 @@ impl<C: Default> Table<C> {
         self.entry(key).state.carried().expect(CARRIED)
     }
 
+    pub(super) fn seen_whole(&self, key: Key) -> Option<&Whole> {
+        match &self.entries.get(key).expect(OPEN).state {
+            Slot::Plain(_) => None,
+            Slot::Carried(carried) => carried.seen_whole(),
+        }
+    }
+
     /// As [`next`](Table::next).
     #[cold]
     pub(super) fn next_carried(&mut self) -> Option<Event> {
@@ -110,9 +119,7 @@ impl<C: Default> Table<C> {
             Event::Received(key, bytes) if self.has_transport(key) => self.open(key, bytes),
             Event::Sent(key, unsent) if self.has_transport(key) => self.sealed_sent(key, unsent),
             // What was sent may have been cut short.
-            Event::Ended(key)
-                if self.has_transport(key) && self.carried(key).carrier.transport.stage() != Stage::Ended =>
-            {
+            Event::Ended(key) if self.has_transport(key) && self.carried(key).stage() != Stage::Ended => {
                 Some(Event::Failed(key, Errno::CONNRESET))
             }
             event => Some(event),
@@ -122,7 +129,7 @@ impl<C: Default> Table<C> {
     /// Bytes have come.
     fn open(&mut self, key: Key, mut bytes: Bytes) -> Option<Event> {
         let pool = self.worker.pool.clone();
-        let opened = match self.carried(key).carrier.open_first(&pool, bytes.as_mut_slice()) {
+        let opened = match self.carried(key).open(&pool, bytes.as_mut_slice()) {
             Ok(opened) => opened,
             Err(error) => {
                 self.send_last_words(key);
@@ -133,18 +140,20 @@ impl<C: Default> Table<C> {
             return Some(Event::Failed(key, Errno::NOBUFS));
         }
         self.note_partial(key, !matches!(opened, Plaintext::InPlace(0)));
-        let opened = match opened {
+        let opened = match (opened, self.carried(key).whole_now()) {
             // What came first had none.
-            Plaintext::InPlace(0) => {
-                self.carried(key).carrier.take_later().map_or(Plaintext::InPlace(0), Plaintext::Lease)
+            (Plaintext::InPlace(0), Some(whole)) => {
+                whole.carrier.take_later().map_or(Plaintext::InPlace(0), Plaintext::Lease)
             }
-            opened => {
-                self.carried(key).carrier.keep_later();
+            (opened, Some(whole)) => {
+                whole.carrier.keep_later();
                 opened
             }
+            (opened, None) => opened,
         };
+        self.rest(key);
         match opened {
-            Plaintext::InPlace(0) if self.carried(key).carrier.is_readable() => Some(Event::Ended(key)),
+            Plaintext::InPlace(0) if self.has_opened(key) => Some(Event::Ended(key)),
             // A record is not whole: it is waited for as before.
             Plaintext::InPlace(0) => match self.receive(key) {
                 Err(_over) => Some(Event::Failed(key, Errno::NOBUFS)),
@@ -158,19 +167,27 @@ impl<C: Default> Table<C> {
         }
     }
 
+    /// Packs what carries a connection, if it is at rest.
+    pub(super) fn rest(&mut self, key: Key) {
+        if self.carried(key).can_rest() {
+            self.settle_partial(key);
+            self.carried(key).rest();
+        }
+    }
+
     /// Sends what the transport has to say by itself, unless a send is in flight, which is followed by it.
     pub(super) fn send_output(&mut self, key: Key) -> Result<(), OverBudget> {
         if self.entry(key).send.is_some() {
             return Ok(());
         }
-        let Some(records) = self.carried(key).carrier.transport.output() else { return Ok(()) };
+        let Some(records) = self.carried(key).output() else { return Ok(()) };
         self.submit_send(key, SendBytes::Lease(records)).map_err(|(over, _records)| over)
     }
 
     /// Sends what a transport says of its failure, as far as the socket takes it at once.
     pub(super) fn send_last_words(&mut self, key: Key) {
         if self.entry(key).send.is_none()
-            && let Some(records) = self.carried(key).carrier.transport.output()
+            && let Some(records) = self.carried(key).output()
         {
             let _told_as_far_as_it_goes = self.worker.driver.borrow_mut().send_now(self.fd(key), &records);
         }
@@ -187,7 +204,7 @@ impl<C: Default> Table<C> {
 
     /// The socket has taken records, but for `unsent`.
     fn sealed_sent(&mut self, key: Key, unsent: SendBytes) -> Option<Event> {
-        let unsent = match self.carried(key).carrier.transport.output() {
+        let unsent = match self.carried(key).output() {
             _ if !unsent.is_empty() => unsent,
             Some(records) => SendBytes::Lease(records),
             None => return self.all_sent(key),
@@ -196,13 +213,17 @@ impl<C: Default> Table<C> {
     }
 
     fn all_sent(&mut self, key: Key) -> Option<Event> {
-        if self.carried(key).rest.is_none() && self.goes_on_ending(key) && self.entry(key).send.is_some() {
+        if self.unsealed_bytes(key) == 0 && self.goes_on_ending(key) && self.entry(key).send.is_some() {
             // The owner's bytes have left; that is told with what follows them.
             return None;
         }
         let carried = self.carried(key);
-        let rest = carried.rest.take().unwrap_or(SendBytes::Static(&[]));
-        match core::mem::replace(&mut carried.sends, Sends::Nothing) {
+        let rest = carried.whole_now().and_then(|whole| whole.rest.take()).unwrap_or(SendBytes::Static(&[]));
+        let sends = core::mem::replace(&mut carried.sends, Sends::Nothing);
+        if rest.is_empty() {
+            self.rest(key);
+        }
+        match sends {
             Sends::Nothing => None,
             Sends::Owners => Some(Event::Sent(key, rest)),
             Sends::OwnersNext => self.send_sealed(key, rest).err().map(|_over| Event::Failed(key, Errno::NOBUFS)),
@@ -219,17 +240,25 @@ impl<C: Default> Table<C> {
         }
         let is_sending = self.entry(key).send.is_some();
         let carried = self.carried(key);
-        if is_sending {
-            carried.rest = Some(bytes);
-            carried.sends = Sends::OwnersNext;
-            return Ok(());
+        // What does not leave in one record of ours waits beside the transport: there is room before any is sealed.
+        if is_sending || bytes.as_slice().len() > SEALED_BYTES_MAX {
+            match carried.whole(&pool) {
+                Ok(whole) if is_sending => {
+                    whole.rest = Some(bytes);
+                    carried.sends = Sends::OwnersNext;
+                    return Ok(());
+                }
+                Ok(_) => {}
+                Err(over) => return Err((over, bytes)),
+            }
         }
-        let (records, used) = match carried.sealed.take() {
+        let (records, used) = match carried.whole_now().and_then(|whole| whole.sealed.take()) {
             Some(sealed) => sealed,
-            None if carried.carrier.transport.stage() == Stage::Handshake => return Err((OverBudget::new(0), bytes)),
+            // Nothing can be said before there are keys.
+            None if carried.stage() == Stage::Handshake => return Err((OverBudget::new(0), bytes)),
             None => {
                 let used = bytes.as_slice().len().min(SEALED_BYTES_MAX);
-                match carried.carrier.transport.seal(&pool, &bytes.as_slice()[..used]) {
+                match carried.with(&pool, |transport| transport.seal(&pool, &bytes.as_slice()[..used])) {
                     Ok(records) => (records, used),
                     Err(over) => return Err((over, bytes)),
                 }
@@ -239,13 +268,18 @@ impl<C: Default> Table<C> {
             Ok(()) => {
                 bytes.consume(used);
                 let carried = self.carried(key);
-                carried.rest = Some(bytes).filter(|bytes| !bytes.is_empty());
                 carried.sends = Sends::Owners;
+                if !bytes.is_empty() {
+                    carried.whole_now().expect("unpacked above").rest = Some(bytes);
+                }
                 Ok(())
             }
             Err((over, records)) => {
-                if let SendBytes::Lease(records) = records {
-                    self.carried(key).sealed = Some((records, used));
+                let carried = self.carried(key);
+                match (carried.whole(&pool), records) {
+                    (Ok(whole), SendBytes::Lease(records)) => whole.sealed = Some((records, used)),
+                    // Not even for its box: what was sealed must not be sealed again.
+                    _ => carried.fail(&pool),
                 }
                 Err((over, bytes))
             }
@@ -263,18 +297,12 @@ impl<C: Default> Table<C> {
 
     /// Bytes that follow those that are being sent.
     pub(super) fn unsealed_bytes(&self, key: Key) -> usize {
-        match &self.entries.get(key).expect(OPEN).state {
-            Slot::Plain(_) => 0,
-            Slot::Carried(carried) => carried.rest.as_ref().map_or(0, |rest| rest.as_slice().len()),
-        }
+        self.seen_whole(key).and_then(|whole| whole.rest.as_ref()).map_or(0, |rest| rest.as_slice().len())
     }
 
     /// Whether plaintext is there that nobody has taken, or its end.
     pub(super) fn has_opened(&self, key: Key) -> bool {
-        match &self.entries.get(key).expect(OPEN).state {
-            Slot::Plain(_) => false,
-            Slot::Carried(carried) => carried.carrier.is_readable(),
-        }
+        self.seen_whole(key).is_some_and(|whole| whole.carrier.is_readable())
     }
 
     /// Arms for plaintext that is there already; `false` when there is none.
@@ -297,8 +325,8 @@ impl<C: Default> Table<C> {
         while let Some(key) = self.opened.pop_front() {
             // It may have been closed, or waits for something else by now.
             let Some(entry) = self.entries.get_mut(key) else { continue };
-            let event = match (entry.inbound, entry.state.carried()) {
-                (Inbound::ReceiveOpened, Some(carried)) => match carried.carrier.take_opened() {
+            let event = match (entry.inbound, entry.state.carried().and_then(Carried::whole_now)) {
+                (Inbound::ReceiveOpened, Some(whole)) => match whole.carrier.take_opened() {
                     Some(opened) if !opened.is_empty() => Event::Received(key, Bytes::Owned(opened)),
                     _ => Event::Ended(key),
                 },
@@ -313,28 +341,45 @@ impl<C: Default> Table<C> {
 
     /// Receives records and opens them, unless plaintext is there. `false` at the end of what the peer sends.
     fn fill_opened(&mut self, key: Key) -> Result<bool, Errno> {
-        let carrier = &self.carried(key).carrier;
-        if carrier.is_readable() {
-            return Ok(carrier.has_opened());
+        if self.has_opened(key) {
+            return Ok(self.seen_whole(key).is_some_and(|whole| whole.carrier.has_opened()));
         }
         let pool = self.worker.pool.clone();
         let place = pool.try_acquire(RECORDS_BYTES, Kind::Buffers).map_err(|_over| Errno::NOBUFS)?;
+        // Where plaintext can wait, before anything is received.
+        let _unpacked = self.carried(key).whole(&pool).map_err(|_over| Errno::NOBUFS)?;
         let (bytes_max, mut place) = (place.spare_capacity(), [Some(place)]);
-        let received = self.worker.driver.borrow_mut().receive_now(self.fd(key), &mut place, bytes_max)?;
+        let received = self.worker.driver.borrow_mut().receive_now(self.fd(key), &mut place, bytes_max);
+        let received = received.inspect_err(|_| self.rest(key))?;
         let [Some(records)] = place else { return Err(Errno::CONNRESET) };
         if received == 0 {
             return Err(Errno::CONNRESET);
         }
-        if let Err(error) = self.carried(key).carrier.open(&pool, records) {
+        if let Err(error) = self.open_into(key, records) {
             self.send_last_words(key);
             return Err(error.errno());
         }
         self.send_output(key).map_err(|_over| Errno::NOBUFS)?;
-        let has_plaintext = self.carried(key).carrier.has_opened();
+        let has_plaintext = self.seen_whole(key).is_some_and(|whole| whole.carrier.has_opened());
         self.note_partial(key, has_plaintext);
-        let carrier = &self.carried(key).carrier;
         // A record that is not whole is no plaintext.
-        if carrier.is_readable() { Ok(carrier.has_opened()) } else { Err(Errno::AGAIN) }
+        match self.seen_whole(key) {
+            Some(whole) if whole.carrier.is_readable() => Ok(whole.carrier.has_opened()),
+            _ => {
+                self.rest(key);
+                Err(Errno::AGAIN)
+            }
+        }
+    }
+
+    /// Opens what has come in a lease, and keeps the plaintext.
+    pub(super) fn open_into(&mut self, key: Key, records: Lease) -> Result<(), OpenError> {
+        let pool = self.worker.pool.clone();
+        self.carried(key).whole(&pool)?.carrier.open(&pool, records)
+    }
+
+    fn opened_lease(&mut self, key: Key) -> &mut Lease {
+        self.carried(key).whole_now().and_then(|whole| whole.carrier.opened.as_mut()).expect("filled before")
     }
 
     /// As [`receive_now`](Table::receive_now).
@@ -348,7 +393,7 @@ impl<C: Default> Table<C> {
         if !self.fill_opened(key)? {
             return Ok(0);
         }
-        let opened = self.carried(key).carrier.opened.as_mut().expect("filled above");
+        let opened = self.opened_lease(key);
         let mut taken = 0;
         for lease in leases.iter_mut().flatten() {
             let part = opened.len().min(bytes_max - taken);
@@ -357,7 +402,7 @@ impl<C: Default> Table<C> {
             taken += part;
         }
         if opened.is_empty() {
-            let _empty = self.carried(key).carrier.take_opened();
+            let _empty = self.carried(key).whole_now().and_then(|whole| whole.carrier.take_opened());
         }
         Ok(taken)
     }
@@ -368,13 +413,15 @@ impl<C: Default> Table<C> {
         if !self.fill_opened(key)? {
             return Ok(0);
         }
-        let opened = self.carried(key).carrier.opened.as_ref().expect("filled above");
+        let opened = self.opened_lease(key);
         let seen = opened.len().min(room.len());
         room[..seen].copy_from_slice(&opened[..seen]);
         Ok(seen)
     }
 
     pub(super) fn drop_opened(&mut self, key: Key) {
-        self.carried(key).carrier.drop_opened();
+        if let Some(whole) = self.carried(key).whole_now() {
+            whole.carrier.drop_opened();
+        }
     }
 }

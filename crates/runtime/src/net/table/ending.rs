@@ -30,8 +30,8 @@ impl<C: Default> Table<C> {
             return;
         }
         self.carried(key).ending = Ending::No;
-        let mut room = [0; END_BYTES_MAX];
-        let len = self.carried(key).carrier.transport.end(&mut room);
+        let (pool, mut room) = (self.worker.pool.clone(), [0; END_BYTES_MAX]);
+        let len = self.carried(key).with(&pool, |transport| transport.end(&mut room));
         let end = &room[..len];
         let sent = if len == 0 { Ok(0) } else { self.worker.driver.borrow_mut().send_now(self.fd(key), end) };
         let rest = &end[sent.unwrap_or(0)..];

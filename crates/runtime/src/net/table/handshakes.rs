@@ -31,7 +31,7 @@ impl<C: Default> Table<C> {
     pub fn handshake(&self, key: Key) -> Handshake {
         match self.entries.get(key).map(|entry| &entry.state) {
             Some(Slot::Plain(_)) if self.make_transport.is_some() => Handshake::Awaited,
-            Some(Slot::Carried(carried)) if carried.carrier.transport.stage() == Stage::Handshake => Handshake::Begun,
+            Some(Slot::Carried(carried)) if carried.stage() == Stage::Handshake => Handshake::Begun,
             _ => Handshake::Over,
         }
     }
@@ -63,7 +63,7 @@ impl<C: Default> Table<C> {
     /// When it was not [begun](Self::begin_handshake).
     #[doc(hidden)]
     pub fn step_handshake(&mut self, key: Key) -> Result<Handshake, HandshakeError> {
-        if self.carried(key).carrier.transport.stage() != Stage::Handshake {
+        if self.carried(key).stage() != Stage::Handshake {
             // One that needs none.
             return Ok(Handshake::Over);
         }
@@ -76,13 +76,14 @@ impl<C: Default> Table<C> {
             (Ok(1..), [Some(records)]) => records,
             _ => return Err(HandshakeError::Gone),
         };
-        if let Err(error) = self.carried(key).carrier.open(&pool, records) {
+        if let Err(error) = self.open_into(key, records) {
             self.send_last_words(key);
             return Err(HandshakeError::Failed(error));
         }
         self.send_output(key).map_err(|over| HandshakeError::Failed(over.into()))?;
         if self.handshake(key) == Handshake::Over {
             self.note_partial(key, false);
+            self.rest(key);
         }
         Ok(self.handshake(key))
     }

@@ -16,7 +16,7 @@ use core::time::Duration;
 use plimsoll_reactor::Instant;
 use plimsoll_slab::Key;
 
-use super::slot::PartialRecord;
+use super::slot::{PartialRecord, Slot};
 use super::timers::tick;
 use super::{Event, Table};
 
@@ -24,7 +24,12 @@ impl<C: Default> Table<C> {
     /// Whether a record has begun to come on a connection, and is not whole.
     #[doc(hidden)]
     pub fn has_partial(&self, key: Key) -> bool {
-        self.transport(key).is_some_and(|transport| transport.has_partial())
+        match self.entries.get(key).map(|entry| &entry.state) {
+            Some(Slot::Carried(carried)) => {
+                carried.seen_whole().is_some_and(|whole| whole.carrier.transport.has_partial())
+            }
+            Some(Slot::Plain(_)) | None => false,
+        }
     }
 
     /// Bounds the time for which a record of a connection may be not whole. Nothing happens where all are.
@@ -34,7 +39,7 @@ impl<C: Default> Table<C> {
             return;
         }
         let owners = self.deadline(key);
-        let Some(partial) = &mut self.carried(key).partial else { return };
+        let Some(partial) = self.carried(key).partial() else { return };
         if partial.within.is_none() {
             partial.owners = owners;
         }
@@ -45,11 +50,12 @@ impl<C: Default> Table<C> {
     /// Something was opened, with plaintext or without.
     pub(super) fn note_partial(&mut self, key: Key, has_plaintext: bool) {
         let now = self.worker.now();
-        let carried = self.carried(key);
-        let is_partial = carried.carrier.transport.has_partial();
-        match &mut carried.partial {
+        // At rest all are whole, and nothing is known of any.
+        let Some(whole) = self.carried(key).whole_now() else { return };
+        let is_partial = whole.carrier.transport.has_partial();
+        match &mut whole.partial {
             None if is_partial => {
-                carried.partial = Some(PartialRecord { since: Some(now), within: None, owners: None });
+                whole.partial = Some(PartialRecord { since: Some(now), within: None, owners: None });
                 self.partials.push_back(key);
             }
             // A time that begins anew is seen when the earlier one is over. What is waited for, and so for how long,
@@ -59,7 +65,7 @@ impl<C: Default> Table<C> {
                     self.partials.push_back(key);
                 }
             }
-            Some(partial) if !is_partial && partial.within.is_none() => carried.partial = None,
+            Some(partial) if !is_partial && partial.within.is_none() => whole.partial = None,
             Some(partial) if !is_partial => partial.since = None,
             Some(_) | None => {}
         }
@@ -82,7 +88,7 @@ impl<C: Default> Table<C> {
         if !self.has_transport(key) {
             return false;
         }
-        let Some(partial) = &mut self.carried(key).partial else { return false };
+        let Some(partial) = self.carried(key).partial() else { return false };
         if partial.within.is_none() {
             return false;
         }
@@ -91,9 +97,22 @@ impl<C: Default> Table<C> {
         true
     }
 
+    /// All records are whole, and what is known of them is forgotten: the timer is the owner's alone again.
+    pub(super) fn settle_partial(&mut self, key: Key) {
+        let Some(partial) = self.carried(key).partial().copied() else { return };
+        debug_assert!(partial.since.is_none(), "at rest none is begun");
+        self.carried(key).forget_partial();
+        if partial.within.is_some() {
+            match partial.owners {
+                Some(owners) => self.timers.schedule(&mut self.entries, key.index(), tick(owners) + 1),
+                None => _ = self.timers.cancel(&mut self.entries, key.index()),
+            }
+        }
+    }
+
     /// Has the timer come for what is due first.
     fn schedule_first(&mut self, key: Key) {
-        let Some(partial) = self.carried(key).partial else { return };
+        let Some(partial) = self.carried(key).partial().copied() else { return };
         match [partial.until(), partial.owners].into_iter().flatten().min() {
             Some(first) => self.timers.schedule(&mut self.entries, key.index(), tick(first) + 1),
             None => _ = self.timers.cancel(&mut self.entries, key.index()),
@@ -106,20 +125,19 @@ impl<C: Default> Table<C> {
             return Some(Event::Due(key));
         }
         let now = self.worker.now();
-        let Some(partial) = self.carried(key).partial else { return Some(Event::Due(key)) };
+        let Some(partial) = self.carried(key).partial().copied() else { return Some(Event::Due(key)) };
         if partial.within.is_none() {
             return Some(Event::Due(key));
         }
         if partial.until().is_some_and(|until| until <= now) {
-            self.carried(key).partial = None;
+            self.carried(key).forget_partial();
             return Some(Event::Stalled(key));
         }
         let is_owners = partial.owners.is_some_and(|owners| owners <= now);
-        let carried = self.carried(key);
         if partial.since.is_none() {
-            carried.partial = None;
-        } else if is_owners {
-            carried.partial = Some(PartialRecord { owners: None, ..partial });
+            self.carried(key).forget_partial();
+        } else if is_owners && let Some(partial) = self.carried(key).partial() {
+            partial.owners = None;
         }
         if is_owners && partial.since.is_none() {
             return Some(Event::Due(key));

@@ -27,6 +27,10 @@ impl<C: Default> Table<C> {
         }
         crate::net::stream::reserve(&self.worker)?;
         let room = if self.has_transport(key) { Some(carried_room(&self.worker)?) } else { None };
+        if room.is_some() {
+            let pool = self.worker.pool.clone();
+            let _unpacked = self.carried(key).whole(&pool)?;
+        }
         self.unwatch(key);
         self.timers.cancel(&mut self.entries, key.index());
         let entry = self.entries.remove(key).expect(OPEN);
