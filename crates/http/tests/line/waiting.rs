@@ -4,7 +4,7 @@
 
 use core::net::SocketAddr;
 use core::time::Duration;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -178,9 +178,12 @@ fn read(stream: &mut TcpStream, end: &str) -> String {
     let mut text = String::new();
     let mut bytes = [0; 16 * 1024];
     while !text.contains(end) {
-        match stream.read(&mut bytes).expect("an answer or the end") {
-            0 => break,
-            len => text.push_str(&String::from_utf8_lossy(&bytes[..len])),
+        match stream.read(&mut bytes) {
+            Ok(0) => break,
+            Ok(len) => text.push_str(&String::from_utf8_lossy(&bytes[..len])),
+            // Who is refused at the accept is told so, and what it sent meanwhile is not read.
+            Err(error) if error.kind() == ErrorKind::ConnectionReset && text.starts_with("HTTP/1.1 503 ") => break,
+            Err(error) => panic!("an answer or the end, and not {error}: {text:.200}"),
         }
     }
     text
