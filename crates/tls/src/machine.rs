@@ -109,85 +109,56 @@ enum Next {
     Nothing,
 }
 
-impl Machine for UnbufferedServerConnection {
-    fn take_in(&mut self, pool: &Pool, records: &mut [u8], out: &mut Out) -> (usize, Result<(), Failure>) {
-        take_in(records, |records| apply(pool, self.process_tls_records(records), out))
-    }
+/// The two ends have the same methods, and no trait of rustls for them.
+macro_rules! machine {
+    ($connection:ty) => {
+        impl Machine for $connection {
+            fn take_in(&mut self, pool: &Pool, records: &mut [u8], out: &mut Out) -> (usize, Result<(), Failure>) {
+                take_in(records, |records| apply(pool, self.process_tls_records(records), out))
+            }
 
-    fn write_alert(&mut self, pool: &Pool, out: &mut Out) {
-        // Asked no further: rustls would look at the records again, and fail once more.
-        while self.wants_write() && matches!(apply(pool, self.process_tls_records(&mut []), out), (_, Ok(Next::More))) {
+            fn write_alert(&mut self, pool: &Pool, out: &mut Out) {
+                // Asked no further: rustls would look at the records again, and fail once more.
+                while self.wants_write()
+                    && matches!(apply(pool, self.process_tls_records(&mut []), out), (_, Ok(Next::More)))
+                {}
+            }
+
+            fn seal(&mut self, pool: &Pool, kept: &mut [u8], plaintext: &[u8]) -> Result<Lease, OverBudget> {
+                seal(pool, plaintext, |room| {
+                    write(self.process_tls_records(kept), |state| encrypt(state, plaintext, room))
+                })
+            }
+
+            fn end(&mut self, kept: &mut [u8], room: &mut [u8]) -> usize {
+                write(self.process_tls_records(kept), |state| end(state, room))
+            }
+
+            fn is_handshaking(&self) -> bool {
+                CommonState::is_handshaking(self)
+            }
+
+            fn protocol(&self) -> Option<&[u8]> {
+                self.alpn_protocol()
+            }
+
+            fn info(&self) -> TlsInfo {
+                TlsInfo::of(self)
+            }
+
+            fn is_resumed(&self) -> bool {
+                self.handshake_kind() == Some(HandshakeKind::Resumed)
+            }
+
+            fn held_bytes(&self) -> u64 {
+                held_bytes(self)
+            }
         }
-    }
-
-    fn seal(&mut self, pool: &Pool, kept: &mut [u8], plaintext: &[u8]) -> Result<Lease, OverBudget> {
-        seal(pool, plaintext, |room| write(self.process_tls_records(kept), |state| encrypt(state, plaintext, room)))
-    }
-
-    fn end(&mut self, kept: &mut [u8], room: &mut [u8]) -> usize {
-        write(self.process_tls_records(kept), |state| end(state, room))
-    }
-
-    fn is_handshaking(&self) -> bool {
-        CommonState::is_handshaking(self)
-    }
-
-    fn protocol(&self) -> Option<&[u8]> {
-        self.alpn_protocol()
-    }
-
-    fn info(&self) -> TlsInfo {
-        TlsInfo::of(self)
-    }
-
-    fn is_resumed(&self) -> bool {
-        self.handshake_kind() == Some(HandshakeKind::Resumed)
-    }
-
-    fn held_bytes(&self) -> u64 {
-        held_bytes(self)
-    }
+    };
 }
 
-impl Machine for UnbufferedClientConnection {
-    fn take_in(&mut self, pool: &Pool, records: &mut [u8], out: &mut Out) -> (usize, Result<(), Failure>) {
-        take_in(records, |records| apply(pool, self.process_tls_records(records), out))
-    }
-
-    fn write_alert(&mut self, pool: &Pool, out: &mut Out) {
-        // Asked no further: rustls would look at the records again, and fail once more.
-        while self.wants_write() && matches!(apply(pool, self.process_tls_records(&mut []), out), (_, Ok(Next::More))) {
-        }
-    }
-
-    fn seal(&mut self, pool: &Pool, kept: &mut [u8], plaintext: &[u8]) -> Result<Lease, OverBudget> {
-        seal(pool, plaintext, |room| write(self.process_tls_records(kept), |state| encrypt(state, plaintext, room)))
-    }
-
-    fn end(&mut self, kept: &mut [u8], room: &mut [u8]) -> usize {
-        write(self.process_tls_records(kept), |state| end(state, room))
-    }
-
-    fn is_handshaking(&self) -> bool {
-        CommonState::is_handshaking(self)
-    }
-
-    fn protocol(&self) -> Option<&[u8]> {
-        self.alpn_protocol()
-    }
-
-    fn info(&self) -> TlsInfo {
-        TlsInfo::of(self)
-    }
-
-    fn is_resumed(&self) -> bool {
-        self.handshake_kind() == Some(HandshakeKind::Resumed)
-    }
-
-    fn held_bytes(&self) -> u64 {
-        held_bytes(self)
-    }
-}
+machine!(UnbufferedServerConnection);
+machine!(UnbufferedClientConnection);
 
 fn take_in(
     records: &mut [u8],
