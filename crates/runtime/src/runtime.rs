@@ -459,9 +459,15 @@ impl Simulation {
         let main = MainWaker::new(doorbell);
         let waker = Waker::from(Arc::clone(&main));
         let mut future = pin!(future);
+        let mut current = &self.workers[0];
+        let mut entered = current.enter();
         loop {
             let worker = self.next_worker();
-            let _entered = worker.enter();
+            if !Rc::ptr_eq(worker, current) {
+                drop(entered);
+                current = worker;
+                entered = worker.enter();
+            }
             if worker.index == 0 {
                 main.woke();
             }
@@ -494,7 +500,9 @@ impl Simulation {
             match self.world.step() {
                 Step::Run(node) => {
                     let named = self.workers.iter().find(|worker| worker.driver.borrow().node() == Some(node));
-                    return named.expect("the world's other drivers are not stepped while a runtime runs");
+                    let named = named.expect("the world's other drivers are not stepped while a runtime runs");
+                    named.look_at_time();
+                    return named;
                 }
                 Step::Advanced(_) => {}
                 Step::Stuck => self.deadlocked(&"every worker waits without a deadline"),

@@ -63,6 +63,8 @@ pub(crate) struct Worker {
     pub(crate) driver: RefCell<Driver>,
     /// Told also after the driver's shutdown, by what is dropped late.
     kind: DriverKind,
+    /// The driver's time, which stays put within a turn and is asked for many times in it.
+    now: Cell<Instant>,
     pub(crate) tasks: Tasks,
     pub(crate) timers: RefCell<Timers>,
     pub(crate) waiters: RefCell<Waiters>,
@@ -129,6 +131,7 @@ impl Worker {
             admission,
             timers: RefCell::new(Timers::new(driver.now())),
             kind: driver.kind(),
+            now: Cell::new(driver.now()),
             driver: RefCell::new(driver),
             tasks,
             waiters: RefCell::new(Waiters::new()),
@@ -171,6 +174,7 @@ impl Worker {
     /// Makes this the current worker of the thread until the guard is dropped.
     pub(crate) fn enter(self: &Rc<Self>) -> Entered<'_> {
         let before = CURRENT.with(|current| current.replace(Some(Rc::clone(self))));
+        self.look_at_time();
         Entered { before, _tokio: self.shared.tokio.as_ref().map(TokioRuntime::enter) }
     }
 
@@ -181,7 +185,12 @@ impl Worker {
 
     /// The time at the start of the turn.
     pub(crate) fn now(&self) -> Instant {
-        self.driver.borrow().now()
+        self.now.get()
+    }
+
+    /// Takes over the driver's time: after each call that may have moved it, here or, in a simulation, by others.
+    pub(crate) fn look_at_time(&self) {
+        self.now.set(self.driver.borrow().now());
     }
 
     /// The time that moves within a turn, as fine as the kernel's tick; in a simulation, which has no such, that of the
@@ -221,19 +230,26 @@ impl Worker {
         }
         self.tasks.run_observed(POLLS_MAX, |name| self.stall.polled(name, || self.coarse_now().as_millis()));
         self.soon.run();
+        self.fire_timers();
+        // What came free in this turn is granted.
+        tell_of_level(self.admission.tick(self.now().as_nanos()));
+    }
+
+    fn fire_timers(&self) {
         self.timers.borrow_mut().advance(self.now());
         for _ in 0..TIMERS_MAX {
             let Some(waker) = self.timers.borrow_mut().pop() else { break };
             catch_panic(|| waker.wake());
         }
-        // What came free in this turn is granted.
-        tell_of_level(self.admission.tick(self.now().as_nanos()));
     }
 
     /// When something has to be done though nothing happens.
     fn next_deadline(&self) -> Option<Instant> {
         let timers = self.timers.borrow().next_deadline();
-        timers.into_iter().chain(self.admission.next_deadline().map(Instant::from_nanos)).min()
+        match (timers, self.admission.next_deadline().map(Instant::from_nanos)) {
+            (Some(timers), Some(admission)) => Some(timers.min(admission)),
+            (timers, admission) => timers.or(admission),
+        }
     }
 
     /// A sleep had no room for its timer: it asks again after at most a millisecond.
@@ -279,6 +295,7 @@ impl Worker {
         let wait = self.give_buffers_back(wait);
         let wait = self.release.turn(self, wait);
         let entered = self.driver.borrow_mut().enter(wait);
+        self.look_at_time();
         awake();
         entered?;
         self.reap();
@@ -295,6 +312,12 @@ impl Worker {
     ///
     /// How long the turn may wait then.
     fn give_buffers_back(&self, wait: Wait) -> Wait {
+        if self.has_events.get() || !self.borrowing.borrow().is_empty() { self.copy_left(wait) } else { wait }
+    }
+
+    /// [`give_buffers_back`](Self::give_buffers_back), in a turn in which something came.
+    #[inline(never)]
+    fn copy_left(&self, wait: Wait) -> Wait {
         let mut left = false;
         if self.has_events.get() {
             self.for_each_table(|events| left |= events.end_turn());
@@ -320,11 +343,13 @@ impl Worker {
             !is_needed
         });
         // Nobody tells when there is room, or when a receive waits for a buffer.
-        if !left && borrowing.is_empty() { wait } else { sooner(wait, driver.now() + BORROWING_RETRY) }
+        if !left && borrowing.is_empty() { wait } else { sooner(wait, self.now() + BORROWING_RETRY) }
     }
 
     fn reap(&self) {
-        let mut has_room = self.tables.borrow().iter().flatten().all(|events| events.has_room());
+        // Without events all queues are empty.
+        let mut has_room =
+            !self.has_events.get() || self.tables.borrow().iter().flatten().all(|events| events.has_room());
         while has_room {
             let Some(completion) = self.driver.borrow_mut().reap() else { break };
             has_room = self.dispatch(completion);

@@ -144,6 +144,7 @@ impl Sim {
         self.shelf.bytes()
     }
 
+    #[inline(never)]
     pub(crate) fn enobufs_total(&self) -> u64 {
         self.world.kernel().nodes.get(self.node).enobufs
     }

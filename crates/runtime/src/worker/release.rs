@@ -43,14 +43,17 @@ impl Release {
     /// Gives back what is due, and says how long the worker may sleep then: until more is due, at most as long as it
     /// wanted.
     pub(crate) fn turn(&self, worker: &Worker, wait: Wait) -> Wait {
-        let mut decay = self.decay.borrow_mut();
-        let now = worker.now();
-        if let Some(due) = self.due.get().filter(|due| now < *due)
-            && !decay.is_refused(&worker.pool)
-        {
-            return sooner(wait, due);
+        match self.due.get() {
+            Some(due) if worker.now() < due && !self.decay.borrow().is_refused(&worker.pool) => sooner(wait, due),
+            _ => self.look(worker, wait),
         }
-        let now = Duration::from_nanos(now.as_nanos());
+    }
+
+    /// A turn in which something may be due.
+    #[inline(never)]
+    fn look(&self, worker: &Worker, wait: Wait) -> Wait {
+        let mut decay = self.decay.borrow_mut();
+        let now = Duration::from_nanos(worker.now().as_nanos());
         let mut wakes = false;
         if decay.looks_at(now) {
             wakes = worker.release_tables();
