@@ -32,8 +32,8 @@ use crate::Error;
 use crate::date;
 use crate::h1::{
     BodyDecoder, BodyEvent, BodyLength, Exchange, FIELDS_CEILING, FieldSlot, Framing, HeadSearch, Limits, Next,
-    Persistence, RequestHead, RequestView, ResponseHead, TargetForm, chunk_header, parse_head, parse_whole_head,
-    trailers,
+    Persistence, RequestHead, RequestView, ResponseHead, TargetForm, WHOLE_HEAD_FIELDS_MAX, chunk_header, parse_head,
+    parse_whole_head, trailers,
 };
 
 /// Any bytes as a request head.
@@ -56,7 +56,8 @@ pub fn head(data: &[u8]) {
         && let Ok(request) = parse_head(&data[range.clone()], &mut slots, &limits)
     {
         accepted(&data[range.clone()], &slots, &request);
-        taken = (range.start == 0).then_some((range.end, request));
+        let is_usual = range.start == 0 && usize::from(request.fields) <= WHOLE_HEAD_FIELDS_MAX;
+        taken = is_usual.then_some((range.end, request));
     }
     let found = parse_whole_head(data, &mut slots, &limits);
     assert_eq!(found, taken, "with and without a search");

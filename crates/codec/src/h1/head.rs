@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use http::{Method, Version};
 
 use super::framing::FramingFields;
-use super::syntax::{is_token, is_token_byte};
+use super::syntax::{find, is_token, is_token_byte};
 use super::{FIELDS_CEILING, FieldSlot, Limits, Span, TargetForm, target};
 use crate::Error;
 
@@ -99,14 +99,19 @@ pub fn parse_head(head: &[u8], slots: &mut [FieldSlot], limits: &Limits) -> Resu
         Ok(_) => return Err(diagnose(head, httparse::Error::NewLine)),
         Err(error) => return Err(diagnose(head, error)),
     }
-    judge(head, &request, slots, limits)
+    let (Some(method), Some(target), Some(version)) = (request.method, request.path, request.version) else {
+        return Err(Error::RequestLineInvalid);
+    };
+    let version = if version == 1 { Version::HTTP_11 } else { Version::HTTP_10 };
+    let line = RequestLine { method: method.as_bytes(), target: target.as_bytes(), version };
+    judge(head, &line, request.headers, slots, limits)
 }
 
 /// Parses the head that `bytes` begin with, and says how long it is: [`parse_head`] without a search before it, for a
 /// head that is there as a whole, which nearly all are.
 ///
-/// `None` if it is not, or is not allowed, or has more fields than there are slots. [`HeadSearch`](super::HeadSearch)
-/// and [`parse_head`] tell which; whatever this takes they take in the same way.
+/// `None` if it is not, or is not allowed, or has more fields than there are slots or than [`WHOLE_HEAD_FIELDS_MAX`].
+/// [`HeadSearch`](super::HeadSearch) and [`parse_head`] tell which; whatever this takes they take in the same way.
 ///
 /// ```
 /// use plimsoll_codec::h1::{self, FieldSlot, Limits};
@@ -122,39 +127,67 @@ pub fn parse_whole_head(bytes: &[u8], slots: &mut [FieldSlot], limits: &Limits) 
     if !window.first().is_some_and(|&first| is_token_byte(first)) {
         return None;
     }
-    let mut headers = [const { MaybeUninit::uninit() }; FIELDS_CEILING];
-    let fields_max = limits.fields().min(slots.len());
-    let mut request = httparse::Request::new(&mut []);
-    let httparse::Status::Complete(len) = request.parse_with_uninit_headers(window, &mut headers[..fields_max]).ok()?
+    let (line, fields) = RequestLine::split(window)?;
+    let mut headers = [httparse::EMPTY_HEADER; WHOLE_HEAD_FIELDS_MAX];
+    let fields_max = limits.fields().min(slots.len()).min(headers.len());
+    let httparse::Status::Complete((len, headers)) =
+        httparse::parse_headers(fields, &mut headers[..fields_max]).ok()?
     else {
         return None;
     };
-    let head = &window[..len];
+    let head = &window[..window.len() - fields.len() + len];
     if !head.ends_with(b"\r\n\r\n") {
         return None;
     }
-    let parsed = judge(head, &request, slots, limits).ok()?;
-    Some((len, parsed))
+    let parsed = judge(head, &line, headers, slots, limits).ok()?;
+    Some((head.len(), parsed))
+}
+
+/// The parts of a request line, which begins the head.
+struct RequestLine<'a> {
+    method: &'a [u8],
+    /// Not empty.
+    target: &'a [u8],
+    version: Version,
+}
+
+impl<'a> RequestLine<'a> {
+    /// Takes the request line off a head, if it has the three parts that it must have and is there as a whole. Which
+    /// bytes are in the method and the target is not looked at: [`judge`] does that.
+    fn split(head: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let (method, rest) = split_at_space(head)?;
+        let (target, rest) = split_at_space(rest)?;
+        let (end, rest) = rest.split_first_chunk()?;
+        let version = match end {
+            b"HTTP/1.1\r\n" => Version::HTTP_11,
+            b"HTTP/1.0\r\n" => Version::HTTP_10,
+            _ => return None,
+        };
+        (!target.is_empty()).then_some((Self { method, target, version }, rest))
+    }
+}
+
+/// What is before the first space, and what is behind it.
+fn split_at_space(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = find(b' ', bytes)?;
+    Some((&bytes[..at], &bytes[at + 1..]))
 }
 
 /// What a head says that the tokeniser took, or which rule it breaks.
 #[inline]
 fn judge(
     head: &[u8],
-    request: &httparse::Request<'_, '_>,
+    &RequestLine { method, target, version }: &RequestLine<'_>,
+    headers: &[httparse::Header<'_>],
     slots: &mut [FieldSlot],
     limits: &Limits,
 ) -> Result<RequestHead, Error> {
-    let (Some(method), Some(target), Some(version)) = (request.method, request.path, request.version) else {
-        return Err(Error::RequestLineInvalid);
-    };
     debug_assert!(method.as_ptr() == head.as_ptr(), "the head begins with the method");
     if method.len() > METHOD_BYTES_MAX {
         return Err(Error::MethodTooLong);
     }
-    let version = if version == 1 { Version::HTTP_11 } else { Version::HTTP_10 };
     let mut framing = FramingFields::default();
-    for (header, slot) in request.headers.iter().zip(slots.iter_mut()) {
+    for (header, slot) in headers.iter().zip(slots.iter_mut()) {
         let name = Span::of(head, header.name.as_bytes());
         let value = Span::of(head, header.value);
         // The tokeniser takes LF alone as the end of a line; we do not.
@@ -164,14 +197,14 @@ fn judge(
         *slot = FieldSlot { name_at: name.at, name_len: name.len, value_at: value.at, value_len: value.len };
         framing.field(header.name.as_bytes(), header.value, value)?;
     }
-    let target_span = Span::of(head, target.as_bytes());
+    let target_span = Span::of(head, target);
     if target_span.range().end + " HTTP/1.1".len() > limits.request_line_bytes() {
         return Err(Error::RequestLineTooLong);
     }
-    let method = Method::from_bytes(method.as_bytes()).map_err(|_| Error::MethodInvalid)?;
-    let target = target::parse(&method, target.as_bytes(), usize::from(target_span.at))?;
+    let is_bodiless = matches!(method, b"CONNECT" | b"TRACE");
+    let method = Method::from_bytes(method).map_err(|_| Error::MethodInvalid)?;
+    let target = target::parse(&method, target, usize::from(target_span.at))?;
     let verdict = framing.finish(version)?;
-    let is_bodiless = method == Method::CONNECT || method == Method::TRACE;
     if is_bodiless && verdict.framing.has_body() {
         return Err(Error::RequestBodyNotAllowed);
     }
@@ -183,7 +216,7 @@ fn judge(
         query: target.query,
         version,
         host: target.authority.or(verdict.host),
-        fields: request.headers.len() as u16,
+        fields: headers.len() as u16,
         framing: verdict.framing,
         keep_alive: verdict.keep_alive,
         expect_continue: verdict.expect_continue,
@@ -265,6 +298,9 @@ fn check_bytes(line: &[u8]) -> Result<(), Error> {
         None => Ok(()),
     }
 }
+
+/// Field lines that [`parse_whole_head`] takes at most: nearly no head has more.
+pub const WHOLE_HEAD_FIELDS_MAX: usize = 32;
 
 /// Longest method that is looked at. The longest registered one has 17 bytes; [`Method`] boxes those of 16 and more
 /// that it does not know, so this bounds what a peer can make it allocate.

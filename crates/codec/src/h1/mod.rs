@@ -69,7 +69,7 @@ pub use chunk::{
     put_last_chunk,
 };
 pub use exchange::{Event, Exchange, Next, RequestState, ResponseState};
-pub use head::{Framing, METHOD_BYTES_MAX, RequestHead, parse_head, parse_whole_head};
+pub use head::{Framing, METHOD_BYTES_MAX, RequestHead, WHOLE_HEAD_FIELDS_MAX, parse_head, parse_whole_head};
 pub use limits::{FIELDS_CEILING, Limits, LimitsBuilder};
 pub(crate) use response::decimal;
 pub use response::{BodyLength, BodyOut, Persistence, ResponseHead};

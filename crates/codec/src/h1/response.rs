@@ -250,14 +250,23 @@ impl<'a> ResponseHead<'a> {
     ///
     /// [`Error::OutputFull`] if the sink has less room than [`encoded_len`](ResponseHead::encoded_len).
     pub fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
-        // What the codec writes itself is gathered first: a put is dearer than a copy of some bytes.
-        let mut lines = [0; OWN_LINES_BYTES_MAX];
+        // What is short is gathered first: a put is dearer than a copy of some bytes.
+        let mut lines = [0; OWN_LINES_BYTES_MAX + GATHERED_FIELDS_BYTES_MAX + 2];
+        let bytes = lines.len();
         let mut room = &mut lines[..];
         self.own_lines(&mut room)?;
-        let len = OWN_LINES_BYTES_MAX - room.len();
+        let fields = self.fields.as_bytes();
+        let is_short = fields.len() <= GATHERED_FIELDS_BYTES_MAX;
+        if is_short {
+            room.put(fields)?;
+            room.put(b"\r\n")?;
+        }
+        let len = bytes - room.len();
         sink.put(&lines[..len])?;
-        sink.put(self.fields.as_bytes())?;
-        sink.put(b"\r\n")?;
+        if !is_short {
+            sink.put(fields)?;
+            sink.put(b"\r\n")?;
+        }
         Ok(())
     }
 
@@ -295,6 +304,9 @@ impl<'a> ResponseHead<'a> {
 /// `Content-Length` of 20 digits, `Connection: close, upgrade`.
 const OWN_LINES_BYTES_MAX: usize = 13 + 31 + 2 + (8 + DATE_BYTES) + (18 + 20) + 28;
 
+/// Fields that are put together with that.
+const GATHERED_FIELDS_BYTES_MAX: usize = 96;
+
 /// Counts what it is given.
 struct Counted(usize);
 
@@ -307,15 +319,24 @@ impl Sink for Counted {
 }
 
 /// The digits of a number at the end of the array, and where they begin.
-pub(crate) fn decimal(mut number: u64) -> ([u8; 20], usize) {
+#[inline]
+pub(crate) fn decimal(number: u64) -> ([u8; 20], usize) {
     let mut digits = [b'0'; 20];
-    let mut from = digits.len();
+    let from = fill(&mut digits, number);
+    (digits, from)
+}
+
+/// Writes the digits of a number at the end of zeros; where they begin.
+// Inlined, the array becomes twenty variables.
+#[inline(never)]
+fn fill(zeros: &mut [u8; 20], mut number: u64) -> usize {
+    let mut from = zeros.len();
     loop {
         from -= 1;
-        digits[from] = b'0' + (number % 10) as u8;
+        zeros[from] += (number % 10) as u8;
         number /= 10;
         if number == 0 {
-            return (digits, from);
+            return from;
         }
     }
 }

@@ -35,6 +35,16 @@ pub(super) fn classes_of(bytes: &[u8], classes: u8) -> u8 {
     bytes.iter().fold(classes, |seen, &byte| seen & CLASS[byte as usize])
 }
 
+/// Where a byte is first. What is short is not worth the set-up of a search in blocks.
+#[inline]
+pub(super) fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
+    let (short, rest) = bytes.split_at(bytes.len().min(SHORT_BYTES));
+    let found = short.iter().position(|&other| other == byte);
+    found.or_else(|| memchr::memchr(byte, rest).map(|at| short.len() + at))
+}
+
+const SHORT_BYTES: usize = 16;
+
 /// Without white space (SP and HTAB) at both ends.
 pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = bytes {

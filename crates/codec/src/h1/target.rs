@@ -5,7 +5,7 @@ use core::net::Ipv6Addr;
 use http::Method;
 
 use super::Span;
-use super::syntax::{PATH, PATH_PLAIN, QUERY, all, classes_of, is_host_byte};
+use super::syntax::{PATH, PATH_PLAIN, QUERY, all, classes_of, find, is_host_byte};
 use crate::Error;
 
 /// The four forms of a request target (RFC 9112 3.2).
@@ -89,7 +89,7 @@ fn absolute_form(target: &[u8], at: usize) -> Result<Target, Error> {
 
 /// RFC 9112 3.2.1; RFC 9110 4.1: no fragment.
 fn path_and_query(bytes: &[u8], at: usize) -> Result<(Span, Option<Span>), Error> {
-    let (path, query) = match memchr::memchr(b'?', bytes) {
+    let (path, query) = match find(b'?', bytes) {
         None => (bytes, None),
         Some(mark) => (&bytes[..mark], Some(&bytes[mark + 1..])),
     };

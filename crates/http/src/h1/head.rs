@@ -34,7 +34,7 @@ const LOGGED_LINE_BYTES_MAX: usize = 8_192;
 /// Fields of a head at most, whatever the configuration says.
 const FIELDS_MAX: usize = h1::FIELDS_CEILING;
 /// Fields of nearly every head. The table for them is made for each request; that for the most would be 2 KiB of zeros.
-const FIELDS_USUAL: usize = 32;
+const FIELDS_USUAL: usize = h1::WHOLE_HEAD_FIELDS_MAX;
 
 /// Where the fields of a head are: on the stack, for one head after another.
 pub(crate) struct Slots {

@@ -590,6 +590,11 @@ fn a_whole_head_is_taken_without_a_search_as_with_one() {
     for end in 0..head.len() {
         assert_eq!(parse_whole_head(&head[..end], &mut slots, &Limits::DEFAULT), None, "{end} bytes");
     }
+    for fields in [WHOLE_HEAD_FIELDS_MAX - 1, WHOLE_HEAD_FIELDS_MAX, WHOLE_HEAD_FIELDS_MAX + 1] {
+        let head = ["GET / HTTP/1.0\r\n", &"a: 1\r\n".repeat(fields), "\r\n"].concat();
+        let found = parse_whole_head(head.as_bytes(), &mut slots, &Limits::DEFAULT);
+        assert_eq!(found.is_some(), fields <= WHOLE_HEAD_FIELDS_MAX, "{fields} fields");
+    }
 }
 
 #[test]
