@@ -81,9 +81,14 @@ impl Gauges {
         self.enobufs.store(driver.enobufs_total(), Ordering::Relaxed);
         self.fds.store(fds, Ordering::Relaxed);
         if self.stats_wanted.load(Ordering::Relaxed) {
-            self.stats_wanted.store(false, Ordering::Relaxed);
-            *self.stats.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(pool.stats());
+            self.give_stats(pool);
         }
+    }
+
+    #[cold]
+    fn give_stats(&self, pool: &Pool) {
+        self.stats_wanted.store(false, Ordering::Relaxed);
+        *self.stats.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(pool.stats());
     }
 
     /// Adds turns that took long.

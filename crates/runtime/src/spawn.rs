@@ -294,11 +294,12 @@ pub fn coarse_now() -> Instant {
 pub fn unix_seconds() -> u64 {
     /// 2026-01-01: every simulated world begins then.
     const SIMULATED_START: u64 = 1_767_225_600;
-    let worker = Worker::current();
-    if worker.shared.simulated {
-        return SIMULATED_START + worker.now().as_millis() / 1_000;
-    }
-    sys::unix_seconds()
+    Worker::with_current(|worker| {
+        if worker.shared.simulated {
+            return SIMULATED_START + worker.now().as_millis() / 1_000;
+        }
+        sys::unix_seconds()
+    })
 }
 
 /// This worker's pool.

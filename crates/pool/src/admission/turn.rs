@@ -40,6 +40,12 @@ impl Admission {
         {
             return None;
         }
+        self.serve()
+    }
+
+    /// [`tick`](Self::tick), where somebody waits or memory may be short.
+    #[inline(never)]
+    fn serve(&self) -> Option<Transition> {
         self.expire();
         self.pump();
         self.help();

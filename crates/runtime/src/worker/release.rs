@@ -22,7 +22,6 @@ use core::time::Duration;
 use plimsoll_pool::{Decay, DecayConfig, DecaySpeed, Level};
 use plimsoll_reactor::{Instant, Wait};
 
-use crate::token::TABLES_MAX;
 use crate::worker::Worker;
 
 /// Pages that each table gives back at a time.
@@ -115,7 +114,8 @@ impl Worker {
         drop(sockets);
         let mut wakes = false;
         // What is woken is code of others: nothing is borrowed meanwhile.
-        for events in (0..TABLES_MAX).filter_map(|table| self.table(table)) {
+        let tables = self.tables.borrow().len();
+        for events in (0..tables).filter_map(|table| self.table(table)) {
             if events.has_spare_pages() {
                 events.recall_pages();
                 wakes = true;
