@@ -120,9 +120,9 @@ fn turn(
         let step = connection.step(&input[used..], &mut storage, out, 0)?;
         used += step.consumed;
         match step.event {
-            Event::Request { stream, head, ends, .. } => {
-                answers[usize::from(stream.slot)] =
-                    Answer { stream: Some(stream), method_has_body: head.method != Method::HEAD, sent: 0 };
+            Event::Request { stream, ends } => {
+                let method_has_body = storage.view().method() != Method::HEAD;
+                answers[usize::from(stream.slot)] = Answer { stream: Some(stream), method_has_body, sent: 0 };
                 if ends {
                     answer(connection, stream, answers, &mut storage, out)?;
                 }

@@ -127,10 +127,10 @@ fn react(connection: &mut Connection, event: Event, storage: &mut Storage<'_>, s
     let out = &mut served.output;
     let mut over = None;
     match event {
-        Event::Request { stream, head, pseudo_fields, ends } => {
-            let view = storage.view(&head, pseudo_fields);
+        Event::Request { stream, ends } => {
+            let view = storage.view();
             let fields: Vec<_> = view.fields().collect();
-            say(format!("request {} {} {} {fields:?} {ends}", stream.id, head.method, view.target()));
+            say(format!("request {} {} {} {fields:?} {ends}", stream.id, view.method(), view.target()));
             over = ends.then_some(stream);
         }
         Event::Data { stream, bytes, frame_bytes } => {

@@ -1,8 +1,9 @@
 //! What comes out of a connection, and the memory it works in.
 
+use super::request::Judged;
 use super::{Repeat, Stream, StreamKey};
 use crate::Error;
-use crate::h1::{FieldSlot, RequestHead, RequestView};
+use crate::h1::{FieldSlot, RequestView};
 
 /// The caller's memory. The first three belong to one connection: the same bytes and slots are passed to every call.
 /// The others are written to and read within a turn, so that one set serves all connections of a worker.
@@ -19,20 +20,17 @@ pub struct Storage<'a> {
     pub bytes: &'a mut [u8],
     /// Scratch: as many as a list may have fields. A request's fields are in there until the next call.
     pub slots: &'a mut [FieldSlot],
-    /// Scratch: what is known of the request that is in the other two. Nobody but the codec may write to those in
-    /// between.
+    /// Scratch: the head of the request that is in the other two. Nobody but the codec may write to those in between.
     pub repeat: &'a mut Repeat,
 }
 
 impl Storage<'_> {
-    /// Pairs a request's head with its text and fields, for reading or copying.
-    ///
-    /// # Panics
-    ///
-    /// If it is not from the last event.
+    /// The request of the last event, for reading or copying. Its method and the like are in
+    /// [`RequestView::request`], where [`RequestHead::upgrade`](crate::h1::RequestHead::upgrade) is `:protocol` of an
+    /// extended CONNECT (RFC 8441).
     #[must_use]
-    pub fn view<'s>(&'s self, head: &'s RequestHead, pseudo_fields: u16) -> RequestView<'s> {
-        let (view, _) = request_view(self.bytes, self.slots, head, pseudo_fields);
+    pub fn view(&self) -> RequestView<'_> {
+        let (view, _) = request_view(self.bytes, self.slots, self.repeat);
         view
     }
 
@@ -44,19 +42,19 @@ impl Storage<'_> {
     }
 }
 
-/// As [`Storage::view`], from the two parts of the scratch memory alone, with the slots of the request's fields.
+/// As [`Storage::view`], from the scratch memory alone, with the slots of the request's fields.
 ///
 /// # Panics
 ///
-/// If it is not from the last event.
+/// If it is not that of the last event.
 #[must_use]
 pub fn request_view<'s>(
     bytes: &'s [u8],
     slots: &'s [FieldSlot],
-    head: &'s RequestHead,
-    pseudo_fields: u16,
+    repeat: &'s Repeat,
 ) -> (RequestView<'s>, &'s [FieldSlot]) {
-    let (first, rest) = slots.split_at(usize::from(pseudo_fields));
+    let Judged { head, pseudo_fields, .. } = repeat.request();
+    let (first, rest) = slots.split_at(*pseudo_fields);
     let fields = &rest[..usize::from(head.fields)];
     // The text is as long as the list was, not as the scratch memory: who copies it should not copy that. Its last
     // value ends it.
@@ -67,7 +65,7 @@ pub fn request_view<'s>(
 }
 
 /// How much of the input a step has used, and what it means.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Bytes at the front of the input that are done with.
     pub consumed: usize,
@@ -76,7 +74,7 @@ pub struct Step {
 }
 
 /// What a peer did. Offsets are into the scratch memory or the input, whose bytes the caller holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
     /// Something that only concerns the codec. Step on.
@@ -95,10 +93,6 @@ pub enum Event {
     Request {
         /// Its stream, which has a slot now.
         stream: StreamKey,
-        /// What was parsed. [`RequestHead::upgrade`] is `:protocol` of an extended CONNECT (RFC 8441).
-        head: RequestHead,
-        /// Slots before those of its fields.
-        pseudo_fields: u16,
         /// No body and no trailers follow.
         ends: bool,
     },

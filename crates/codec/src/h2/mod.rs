@@ -56,10 +56,11 @@
 //!     let step = connection.step(input, &mut storage, &mut out, 0)?;
 //!     input = &input[step.consumed..];
 //!     match step.event {
-//!         Event::Request { stream, head, pseudo_fields, ends } => {
+//!         Event::Request { stream, ends } => {
 //!             assert!(ends);
-//!             assert_eq!(storage.view(&head, pseudo_fields).path(), "/");
-//!             let head = ResponseHead::new(&head.method, Version::HTTP_2, StatusCode::NO_CONTENT, BodyLength::Empty)?;
+//!             assert_eq!(storage.view().path(), "/");
+//!             let method = storage.view().method().clone();
+//!             let head = ResponseHead::new(&method, Version::HTTP_2, StatusCode::NO_CONTENT, BodyLength::Empty)?;
 //!             connection.put_response(stream, &head, true, &mut storage, &mut out)?;
 //!             connection.forget(stream, &mut storage, &mut out)?;
 //!         }

@@ -19,6 +19,29 @@ pub(super) struct Judged {
     pub(super) length: Option<u64>,
 }
 
+impl Judged {
+    /// Before the first request.
+    pub(super) const NONE: Judged = Judged {
+        head: RequestHead {
+            method: Method::GET,
+            target: Span { at: 0, len: 0 },
+            form: TargetForm::Origin,
+            path: Span { at: 0, len: 0 },
+            query: None,
+            version: Version::HTTP_2,
+            host: None,
+            fields: 0,
+            framing: Framing::None,
+            keep_alive: true,
+            expect_continue: false,
+            upgrade: None,
+        },
+        pseudo_fields: 0,
+        priority: Priority::DEFAULT,
+        length: None,
+    };
+}
+
 /// The pseudo-header fields that came, each at most once.
 #[derive(Default)]
 struct Pseudo {

@@ -48,9 +48,9 @@ pub(crate) struct Turn {
 impl Turn {
     /// The head and the fields of a request that came last.
     #[inline(always)]
-    pub(crate) fn view<'a>(&'a self, request: &NewRequest<'a>) -> (RequestView<'a>, &'a [FieldSlot]) {
-        let Decoding { bytes, slots, .. } = &*self.decoding;
-        request_view(bytes, &slots[..], request.head, request.pseudo_fields)
+    pub(crate) fn view(&self) -> (RequestView<'_>, &[FieldSlot]) {
+        let Decoding { bytes, slots, repeat } = &*self.decoding;
+        request_view(bytes, &slots[..], repeat)
     }
 
     /// Gives the scratch memory back.
@@ -148,14 +148,14 @@ impl Http2 {
 
     /// Does what a frame means.
     #[inline(always)]
-    pub(crate) fn on_frame<'a>(
+    pub(crate) fn on_frame(
         &mut self,
         env: Env<'_>,
         worker: &mut impl Worker,
         key: Key,
         (turn, source): (&mut Turn, &mut Source),
-        step: &'a CodecStep,
-    ) -> Turned<'a> {
+        step: CodecStep,
+    ) -> Turned {
         let consumed = step.consumed;
         if consumed > 0 {
             if self.since.frame.is_some() && !self.codec.is_in_block() {
@@ -171,9 +171,9 @@ impl Http2 {
                 return if source.rest().is_empty() { Turned::Over } else { Turned::Part };
             }
             Event::NeedOutput => return Turned::Over,
-            Event::Request { stream, ref head, pseudo_fields, ends } => {
+            Event::Request { stream, ends } => {
                 source.consume(consumed);
-                return Turned::Request(NewRequest { stream, head, pseudo_fields, ends, next: turn.next });
+                return Turned::Request(NewRequest { stream, ends, next: turn.next });
             }
             Event::Data { stream, bytes, .. } => {
                 source.consume(consumed);

@@ -1,6 +1,5 @@
 //! What a step of HTTP/2 says, which the worker does, and what a step asks of the worker.
 
-use plimsoll_codec::h1::RequestHead;
 use plimsoll_codec::h2::StreamKey;
 use plimsoll_runtime::Errno;
 use plimsoll_slab::Key;
@@ -32,7 +31,7 @@ pub(crate) enum Step {
 }
 
 /// What a frame led to.
-pub(crate) enum Turned<'a> {
+pub(crate) enum Turned {
     /// The next one is looked at.
     On,
     /// Output, memory or a handler is waited for, or the rest of the input.
@@ -40,15 +39,13 @@ pub(crate) enum Turned<'a> {
     /// The rest of a frame is waited for, of which there is a part.
     Part,
     /// A request, which is begun, waits or is refused before the next frame.
-    Request(NewRequest<'a>),
+    Request(NewRequest),
 }
 
-/// The head of a request. Its fields are in the scratch memory of the turn.
+/// A request. Its head and fields are in the scratch memory of the turn.
 #[derive(Clone, Copy)]
-pub(crate) struct NewRequest<'a> {
+pub(crate) struct NewRequest {
     pub(crate) stream: StreamKey,
-    pub(super) head: &'a RequestHead,
-    pub(super) pseudo_fields: u16,
     /// Neither a body nor trailers follow.
     pub(super) ends: bool,
     pub(crate) next: NextStream,

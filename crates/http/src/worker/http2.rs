@@ -61,7 +61,7 @@ impl<S: Service> Engine<S> {
         };
         let is_part = loop {
             let Some(frame) = http2.next_frame(env, self, key, (&mut turn, source.rest())) else { break false };
-            match http2.on_frame(env, self, key, (&mut turn, &mut source), &frame) {
+            match http2.on_frame(env, self, key, (&mut turn, &mut source), frame) {
                 Turned::On => {}
                 Turned::Over => break false,
                 Turned::Part => break true,
@@ -86,11 +86,11 @@ impl<S: Service> Engine<S> {
         mut http2: PoolBox<Http2>,
         turn: &Turn,
         source: &mut Source,
-        request: NewRequest<'_>,
+        request: NewRequest,
     ) -> Option<PoolBox<Http2>> {
         let worker = Rc::clone(&self.worker);
         let NewRequest { stream, next, .. } = request;
-        let (view, slots) = turn.view(&request);
+        let (view, slots) = turn.view();
         let slot = if next == NextStream::Begins { None } else { self.marked_slot(view.path()) };
         let is_marked = slot.is_some();
         if !http2.add_exchange(worker.env(), key, (request, &view), slot, source.rest()) {

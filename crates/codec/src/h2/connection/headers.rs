@@ -42,17 +42,10 @@ impl Connection {
             return Ok(Step { consumed: 0, event: Event::NeedStreams });
         }
         let ends = header.has(flag::END_STREAM);
-        let mut marks = [Mark::NONE; FIELDS_CEILING];
-        // Only a request can be one that was seen before.
-        let block = found.in_one_piece(input).filter(|_| is_new);
-        let known = block.and_then(|block| storage.repeat.find(self.last_block, block, ends));
-        let (list, block) = match known {
-            Some(judged) => (List::Known(judged), None),
-            None => {
-                let before = self.decoder.state();
-                let list = self.decode(&found, input, storage, &mut marks)?;
-                (list, block.filter(|_| self.decoder.state() == before))
-            }
+        let list = match found.in_one_piece(input) {
+            _ if !is_new => self.decode(&found, input, storage, None)?,
+            Some(block) if storage.repeat.is(self.last_block, block, ends) => List::Judged(Ok(())),
+            _ => self.decode_request(&found, input, storage, ends)?,
         };
         self.guard.payload(found.block_bytes);
         self.guard.overhead(found.consumed - found.block_bytes, now_ms)?;
@@ -68,7 +61,7 @@ impl Connection {
                 }
                 (Begun::Served, None) => Err(Failure::Stream(header.stream, Error::StreamRefused)),
                 (Begun::Served, _) if self_dependent => Err(Failure::Stream(header.stream, Error::SelfDependency)),
-                (Begun::Served, Some(key)) => self.request(key, (list, &marks, block), ends, storage, out, now_ms),
+                (Begun::Served, Some(key)) => self.request(key, list, ends, storage, out, now_ms),
             }
         } else {
             self.trailers(header.stream, list, ends, storage)
@@ -109,56 +102,80 @@ impl Connection {
         found: &block::Found,
         input: &[u8],
         storage: &mut Storage<'_>,
-        marks: &mut [Mark; FIELDS_CEILING],
+        marks: Option<&mut [Mark; FIELDS_CEILING]>,
     ) -> Result<List, Error> {
         self.last_block = storage.repeat.begin();
         let (bytes, assembly) = storage.bytes.split_at_mut(self.limits.header_list_bytes());
         let fields_max = storage.slots.len().min(self.limits.fields_max.into());
         let mut fields = FieldBuf::new(bytes, &mut storage.slots[..fields_max], self.limits.header_list_bytes());
-        fields = fields.with_marks(marks);
+        if let Some(marks) = marks {
+            fields = fields.with_marks(marks);
+        }
         let block = found.assemble(input, assembly);
         self.decoder.decode(storage.decoder_table, block, &mut fields)?;
         Ok(if fields.is_over() { List::Over } else { List::Fields(fields.slots().len()) })
     }
 
+    /// Decodes and judges a request, and remembers it.
+    #[inline(never)]
+    fn decode_request(
+        &mut self,
+        found: &block::Found,
+        input: &[u8],
+        storage: &mut Storage<'_>,
+        ends: bool,
+    ) -> Result<List, Error> {
+        let mut marks = [Mark::NONE; FIELDS_CEILING];
+        let before = self.decoder.state();
+        let List::Fields(fields) = self.decode(found, input, storage, Some(&mut marks))? else { return Ok(List::Over) };
+        let judged = request::judge(storage.bytes, slots(storage, fields), &marks, ends);
+        let judged = judged.map(|judged| storage.repeat.keep(judged));
+        if judged.is_ok()
+            && self.decoder.state() == before
+            && let Some(block) = found.in_one_piece(input)
+        {
+            storage.repeat.keep_block(block, ends);
+        }
+        Ok(List::Judged(judged))
+    }
+
+    #[inline]
     fn request<S: Sink + ?Sized>(
         &mut self,
         key: StreamKey,
-        (list, marks, block): (List, &[Mark], Option<&[u8]>),
+        list: List,
         ends: bool,
         storage: &mut Storage<'_>,
         out: &mut S,
         now_ms: u64,
     ) -> Result<Event, Failure> {
         let judged = match list {
-            List::Known(judged) => Ok(judged),
+            List::Judged(judged) => judged,
             List::Over => Err(Error::HeadTooLarge),
-            List::Fields(fields) => request::judge(storage.bytes, slots(storage, fields), marks, ends),
+            List::Fields(_) => Err(Error::StateMisuse),
         };
-        let judged = match judged {
-            Ok(judged) => judged,
+        match judged {
+            Ok(()) => {}
             Err(error) if is_answered(error) => {
                 self.refuse(key.id, error, ends, storage, out, now_ms)?;
                 return Ok(Event::Progress);
             }
             Err(error) => return Err(Failure::Stream(key.id, error)),
-        };
-        if let Some(block) = block {
-            storage.repeat.keep(block, ends, &judged);
         }
+        let &Judged { priority, length, .. } = storage.repeat.request();
         storage.streams[usize::from(key.slot)] = Stream {
             id: key.id,
             state: if ends { StreamState::HalfClosedRemote } else { StreamState::Open },
-            priority: judged.priority,
+            priority,
             turn: self.turn,
             send_window: self.peer_window,
             receiving: Receiving::new(self.own_window),
-            length_left: judged.length,
+            length_left: length,
             ..Stream::FREE
         };
         self.live += 1;
         debug_assert!(self.live <= self.limits.streams_max);
-        Ok(Event::Request { stream: key, head: judged.head, pseudo_fields: judged.pseudo_fields as u16, ends })
+        Ok(Event::Request { stream: key, ends })
     }
 
     /// A header block on a stream that is not new.
@@ -184,7 +201,7 @@ impl Connection {
         let broken = |error| Err(Failure::Stream(id, error));
         let fields = match list {
             List::Over => return broken(Error::TrailersTooLarge),
-            List::Known(_) => return broken(Error::StateMisuse),
+            List::Judged(_) => return broken(Error::StateMisuse),
             List::Fields(_) if !ends => return broken(Error::TrailersUnfinished),
             List::Fields(fields) => fields,
         };
@@ -220,12 +237,13 @@ impl Connection {
 }
 
 /// What became of a header block.
-#[derive(Debug)]
+#[derive(Copy, Clone, Debug)]
 pub(super) enum List {
+    /// Of trailers: how many.
     Fields(usize),
     Over,
-    /// It was a request that was judged before.
-    Known(Judged),
+    /// Of a request, which is in the scratch memory if it is valid.
+    Judged(Result<(), Error>),
 }
 
 /// What becomes of a new stream.

@@ -603,8 +603,9 @@ fn a_request_that_is_the_one_before_is_the_same_request() {
             let step = connection.step(&frame, &mut storage, &mut out, 0);
             let text = match &step {
                 Ok(step) => match &step.event {
-                    Event::Request { stream, head, pseudo_fields, .. } => {
-                        let view = storage.view(head, *pseudo_fields);
+                    Event::Request { stream, .. } => {
+                        let view = storage.view();
+                        let head = view.request();
                         let fields: Vec<_> =
                             view.fields().map(|(name, value)| (name.to_owned(), value.to_vec())).collect();
                         let text = format!("{head:?} {:?} {:?} {fields:?}", view.path(), view.host());

@@ -53,11 +53,11 @@ impl Http2 {
         &mut self,
         env: Env<'_>,
         key: Key,
-        (request, view): (NewRequest<'_>, &RequestView<'_>),
+        (request, view): (NewRequest, &RequestView<'_>),
         slot: Option<Slot>,
         rest: &[u8],
     ) -> bool {
-        let NewRequest { stream, head, ends, next, .. } = request;
+        let (NewRequest { stream, ends, next }, head) = (request, view.request());
         self.requests = self.requests.wrapping_add(1);
         let exchange = match env.shared.spare.take() {
             Some(mut spare) => {

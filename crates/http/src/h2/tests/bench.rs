@@ -146,12 +146,12 @@ impl Bench {
         let is_part = loop {
             let next = http2.next_frame(env, &mut self.says, self.key, (&mut turn, source.rest()));
             let Some(frame) = next else { break false };
-            match http2.on_frame(env, &mut self.says, self.key, (&mut turn, &mut source), &frame) {
+            match http2.on_frame(env, &mut self.says, self.key, (&mut turn, &mut source), frame) {
                 Turned::On => {}
                 Turned::Over => break false,
                 Turned::Part => break true,
                 Turned::Request(request) => {
-                    let (view, slots) = turn.view(&request);
+                    let (view, slots) = turn.view();
                     self.paths.push(view.path().to_owned());
                     assert!(http2.add_exchange(env, self.key, (request, &view), None, source.rest()));
                     match request.next {
