@@ -141,6 +141,15 @@ impl State<'_> {
         nonce
     }
 
+    fn noted_nonce(&mut self, way: Way, sequence: u64) -> [u8; IV_BYTES] {
+        let nonce = self.nonce(way, sequence);
+        if cfg!(debug_assertions) {
+            let suite = self.seen().suite();
+            nonces::note(way, self.key(way, suite), &nonce, sequence);
+        }
+        nonce
+    }
+
     /// Opens the next record in place: how many bytes at its front are plaintext. `None` for what its peer has not
     /// sealed so, and when all numbers are used up.
     pub(super) fn unprotect(
@@ -150,8 +159,9 @@ impl State<'_> {
         sealed: &mut [u8],
     ) -> Option<usize> {
         let sequence = self.take_sequence(Way::In)?;
-        let nonce = Nonce::assume_unique_for_key(self.nonce(Way::In, sequence));
-        key.open_in_place(nonce, Aad::from(header), sealed).ok().map(|plaintext| plaintext.len())
+        let nonce = self.noted_nonce(Way::In, sequence);
+        let opened = key.open_in_place(Nonce::assume_unique_for_key(nonce), Aad::from(header), sealed);
+        opened.ok().map(|plaintext| plaintext.len())
     }
 
     /// Seals the next record in place: what follows it. The number is taken before; `None` when all are used up.
@@ -162,11 +172,7 @@ impl State<'_> {
         plaintext: &mut [u8],
     ) -> Option<[u8; TAG_BYTES]> {
         let sequence = self.take_sequence(Way::Out)?;
-        let nonce = self.nonce(Way::Out, sequence);
-        if cfg!(debug_assertions) {
-            let suite = self.seen().suite();
-            nonces::note(self.key(Way::Out, suite), &nonce);
-        }
+        let nonce = self.noted_nonce(Way::Out, sequence);
         let tag = key.seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), Aad::from(header), plaintext);
         tag.ok()?.as_ref().try_into().ok()
     }

@@ -440,6 +440,42 @@ fn who_watches_sees_a_nonce_that_comes_twice() {
     ends.seal(b"two");
 }
 
+/// A state that is copied, as no code can but by its bytes, and used where it was and where it is.
+#[test]
+#[should_panic(expected = "a record is sealed with a nonce that was used")]
+fn who_watches_sees_a_copy_that_seals() {
+    let _watch = nonces::watch();
+    let mut ends = Ends::new(Suite::ChaCha20);
+    let mut slot = [0; PACKED_BYTES];
+    ends.near.pack(&mut slot);
+    let mut copy = slot;
+    for bytes in [&mut slot, &mut copy] {
+        let same = Packing.with(bytes, &mut None, &mut |transport| {
+            transport.seal(&ends.pool, b"hello").expect("room");
+        });
+        assert!(same.is_none(), "at rest");
+    }
+}
+
+#[test]
+fn who_watches_sees_a_number_that_is_not_the_next() {
+    for (way, number) in [(Way::Out, 7), (Way::In, 7), (Way::In, 0)] {
+        let watch = nonces::watch();
+        let mut ends = Ends::new(Suite::Aes256);
+        let (one, two) = (ends.forge(DATA, b"one", 0), ends.forge(DATA, b"two", 0));
+        ends.give(&one);
+        ends.seal(b"one");
+        ends.near.state().set_sequence(way, number);
+        let caught = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
+            ends.give(&two);
+            ends.seal(b"two");
+        }));
+        assert!(caught.is_err(), "{way:?} {number}");
+        let told = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| watch.count()));
+        assert!(told.is_err(), "it is known when a panic was caught, too");
+    }
+}
+
 #[test]
 fn keys_are_wiped_where_they_were() {
     let ends = Ends::new(Suite::Aes256);
