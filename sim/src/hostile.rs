@@ -55,15 +55,18 @@ impl Plan {
     }
 }
 
-/// None of these asks anything that a handler would see. The server ends each of them, and says what it can: where
-/// nothing else fails, that is looked at.
+/// Says behind which address it is, and does what is planned. None of these asks anything that a handler would see. The
+/// server ends each of them, and says what it can: where nothing else fails, that is looked at.
 ///
 /// # Panics
 ///
 /// When a connection is not ended, or not with what is due.
-pub(crate) async fn client(address: SocketAddr, plan: Plan, is_clean: bool) {
+pub(crate) async fn client(address: SocketAddr, introduction: &str, plan: Plan, is_clean: bool) {
     let connected = timeout(Duration::from_secs(20), TcpStream::connect(address)).await;
-    let Ok(Ok(stream)) = connected else { return };
+    let Ok(Ok(mut stream)) = connected else { return };
+    if stream.send_bytes(introduction.as_bytes()).await.is_err() {
+        return;
+    }
     let mut talk = Talk { stream, tls: connection(), received: Vec::new() };
     let is_done = talk.act(plan).await;
     let ended = match plan.deed {

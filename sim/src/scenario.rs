@@ -228,7 +228,7 @@ async fn scenario(
     }
     for _ in 0..weather.busy {
         let (plan, late) = (busy::Plan::new(&mut rng), Duration::from_micros(rng.below(60_000)));
-        let dial = dials.dial(None);
+        let (dial, _nothing) = dials.dial(None, "");
         let client = async move {
             sleep(late).await;
             busy::client(dial, plan).await
@@ -237,9 +237,10 @@ async fn scenario(
     }
     for (plan, late) in dials.hostile() {
         let is_heard = weather.gives_all() && weather.limit.is_none();
+        let introduction = weather.introduction(&mut rng).unwrap_or_default();
         let client = async move {
             sleep(late).await;
-            hostile::client(address, plan, is_heard).await;
+            hostile::client(address, &introduction, plan, is_heard).await;
             (0_usize, Verdict::Refused)
         };
         clients.extend(spawn(Box::pin(client) as BoxedClient));
@@ -270,8 +271,9 @@ fn client(at: u64, weather: &Weather, rng: &mut Rng, dials: &mut Dials, tally: &
     let tally = Arc::clone(tally);
     if weather.is_mixed() && rng.below(4) == 0 {
         let mut plan = websocket::Plan::new(rng);
-        plan.introduce(introduction.as_bytes());
-        let (is_at_fault, dial) = (plan.is_at_fault(), dials.dial(None));
+        let (dial, first) = dials.dial(None, &introduction);
+        plan.introduce(first);
+        let is_at_fault = plan.is_at_fault();
         let client = async move {
             sleep(late).await;
             let mut seen = Seen::default();
@@ -283,9 +285,10 @@ fn client(at: u64, weather: &Weather, rng: &mut Rng, dials: &mut Dials, tally: &
     }
     if weather.is_mixed() && rng.below(3) == 0 {
         let mut plan = http2::Plan::new(rng);
-        plan.introduce(introduction.as_bytes());
+        let (dial, first) = dials.dial(Some(b"h2"), &introduction);
+        plan.introduce(first);
         tally.deserted.fetch_add(plan.deserted_max(), Ordering::Relaxed);
-        let (is_at_fault, dial) = (plan.is_at_fault(), dials.dial(Some(b"h2")));
+        let is_at_fault = plan.is_at_fault();
         let client = async move {
             sleep(late).await;
             let mut seen = Seen::default();
@@ -297,9 +300,9 @@ fn client(at: u64, weather: &Weather, rng: &mut Rng, dials: &mut Dials, tally: &
     }
     let reaching = weather.limit.filter(|_| at == 0).and_then(|limit| Plan::reaching(limit, rng));
     let mut plan = reaching.unwrap_or_else(|| Plan::new(rng, weather.refuses_some()));
-    plan.introduce(introduction.as_bytes());
+    let (dial, first) = dials.dial(None, &introduction);
+    plan.introduce(first);
     let (demand, is_at_fault) = (weather.demand(&plan), plan.is_at_fault());
-    let dial = dials.dial(None);
     let client = async move {
         sleep(late).await;
         let mut seen = Seen::default();

@@ -138,8 +138,8 @@ pub struct Config {
     pub handlers_in_progress_max: Option<u32>,
     /// Handshakes of TLS that each worker has in progress, at least 1; half of them, rounded up, of one address. Each
     /// may come to hold 24 KiB. Others wait in turns over addresses, for [`head_timeout`](Self::head_timeout) from
-    /// their accept at most, and nothing is reserved or read for them before. `None`: as many as fit into an eighth of
-    /// a worker's share of the memory line, 2 to 4,096. Default `None`.
+    /// their accept or their PROXY header at most, and nothing is reserved or read for them before. `None`: as many as
+    /// fit into an eighth of a worker's share of the memory line, 2 to 4,096. Default `None`.
     pub handshakes_in_progress_max: Option<u32>,
     /// Paths of routes that are always answered, such as `/health`, compared as they come and without a query, whatever
     /// the method. Where there are some, each worker keeps 64 KiB of the line, and lets four requests for them run
@@ -203,8 +203,8 @@ pub enum ProxyProtocol {
     /// None does: one that is sent is a malformed request.
     #[default]
     Off,
-    /// All do: a connection that begins otherwise is closed without an answer. Only for listeners that nobody but the
-    /// proxy can reach.
+    /// All do: a connection that begins otherwise is closed without an answer. With TLS the header comes in the clear,
+    /// before the handshake. Only for listeners that nobody but the proxy can reach.
     Required,
 }
 

@@ -9,8 +9,8 @@ use crate::base::counters::add;
 #[repr(u8)]
 #[non_exhaustive]
 pub enum HandshakeFailure {
-    /// It was not over within [`head_timeout`](crate::Config::head_timeout) from the accept; or others waited, and it
-    /// had waited for its client for 2 s.
+    /// It was not over within [`head_timeout`](crate::Config::head_timeout) from the accept, or from the PROXY header
+    /// before it, which itself may have been late; or others waited, and it had waited for its client for 2 s.
     Timeout,
     /// The client broke the rules of TLS, or what it sent is none.
     Malformed,
@@ -26,11 +26,13 @@ pub enum HandshakeFailure {
     PlainHttp,
     /// The client went away.
     Gone,
+    /// It began with no PROXY header where one is [required](crate::ProxyProtocol::Required), or with a malformed one.
+    ProxyHeader,
 }
 
 impl HandshakeFailure {
     /// All reasons.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Timeout,
         Self::Malformed,
         Self::Incompatible,
@@ -39,6 +41,7 @@ impl HandshakeFailure {
         Self::Memory,
         Self::PlainHttp,
         Self::Gone,
+        Self::ProxyHeader,
     ];
 
     /// The reason's name in metrics.
@@ -52,6 +55,7 @@ impl HandshakeFailure {
             Self::Memory => "memory",
             Self::PlainHttp => "plain_http",
             Self::Gone => "gone",
+            Self::ProxyHeader => "proxy_header",
         }
     }
 }

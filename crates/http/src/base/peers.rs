@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use plimsoll_pool::{Charge, Kind};
+use plimsoll_pool::{Charge, Kind, Lease};
 use plimsoll_runtime::net::Address;
 use plimsoll_slab::Key;
 
@@ -83,20 +83,28 @@ pub(crate) fn by_ip(address: Address) -> SocketAddr {
 }
 
 /// Where a connection comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// Its PROXY header has not come yet.
-    #[default]
-    Awaited,
     /// The socket's peer: the proxy's own connection, or there is no proxy.
     Socket,
     /// What the proxy said.
     Proxied(SocketAddr),
 }
 
-#[derive(Clone, Copy, Default)]
+/// What is known of where a connection comes from.
+#[derive(Default)]
+enum Origin {
+    /// Its PROXY header is to come.
+    #[default]
+    Awaited,
+    /// So much of it has come before a handshake. Without one it is kept where heads are.
+    Begun(Lease),
+    Known(Source),
+}
+
+#[derive(Default)]
 struct Peer {
-    source: Source,
+    origin: Origin,
     /// As what it is counted.
     host: Option<u128>,
     /// For whom its request is, as a trusted proxy says: see [`host_number`].
@@ -159,13 +167,12 @@ impl Peers {
     ) -> Result<(), Refused> {
         let Some(peer) = self.list.get_mut(key.index() as usize) else { return Err(Refused) };
         debug_assert!(peer.host.is_none(), "a connection is counted once");
-        peer.source = source;
+        peer.origin = Origin::Known(source);
         self.asked.set(None);
         let Some(connections_max) = self.connections_max else { return Ok(()) };
         let address = match source {
             Source::Proxied(address) => Some(address),
             Source::Socket => socket(),
-            Source::Awaited => None,
         };
         // Without an address it was reset already.
         let Some(address) = address else { return Ok(()) };
@@ -196,14 +203,35 @@ impl Peers {
 
     /// Whether the connection's PROXY header is still to come.
     pub(crate) fn awaits_proxy(&self, key: Key) -> bool {
-        self.has_proxy && self.list.get(key.index() as usize).is_some_and(|peer| peer.source == Source::Awaited)
+        self.has_proxy
+            && self.list.get(key.index() as usize).is_some_and(|peer| !matches!(peer.origin, Origin::Known(_)))
+    }
+
+    /// What has come of a PROXY header before a handshake, until it is put back or the rest has come.
+    pub(crate) fn take_begun(&mut self, key: Key) -> Option<Lease> {
+        let peer = self.list.get_mut(key.index() as usize)?;
+        match ::core::mem::take(&mut peer.origin) {
+            Origin::Begun(bytes) => Some(bytes),
+            other => {
+                peer.origin = other;
+                None
+            }
+        }
+    }
+
+    /// So much of a PROXY header has come before a handshake.
+    pub(crate) fn put_begun(&mut self, key: Key, bytes: Lease) {
+        debug_assert!(self.awaits_proxy(key), "it is read once");
+        if let Some(peer) = self.list.get_mut(key.index() as usize) {
+            peer.origin = Origin::Begun(bytes);
+        }
     }
 
     /// The address that a PROXY header told.
     pub(crate) fn proxied(&self, key: Key) -> Option<SocketAddr> {
-        match self.list.get(key.index() as usize)?.source {
-            Source::Proxied(address) => Some(address),
-            Source::Awaited | Source::Socket => None,
+        match self.list.get(key.index() as usize)?.origin {
+            Origin::Known(Source::Proxied(address)) => Some(address),
+            Origin::Known(Source::Socket) | Origin::Awaited | Origin::Begun(_) => None,
         }
     }
 
@@ -262,7 +290,7 @@ impl Peers {
             None => self.charge = Some(plimsoll_runtime::budget().charge(Kind::Slots, bytes).map_err(|_| Refused)?),
         }
         self.list.reserve_exact(more);
-        self.list.resize(self.list.len() + more, Peer::default());
+        self.list.resize_with(self.list.len() + more, Peer::default);
         Ok(())
     }
 }

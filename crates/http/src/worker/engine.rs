@@ -279,10 +279,10 @@ impl<S: Service> Engine<S> {
         }
         let timeout = match worker.config.proxy_protocol {
             ProxyProtocol::Required => worker.config.proxy_header_timeout,
+            // Its handshake has the time of a head.
+            ProxyProtocol::Off if table.is_carried(key) => worker.parked_timeout(born).min(worker.config.head_timeout),
             ProxyProtocol::Off => worker.parked_timeout(born),
         };
-        // Its handshake has the time of a head.
-        let timeout = if table.is_carried(key) { timeout.min(worker.config.head_timeout) } else { timeout };
         table.schedule(key, if worker.is_stopping() { worker.stop_idle() } else { timeout });
         let armed = match table.handshake(key) {
             Handshake::Over => worker.await_request(&mut table, key),

@@ -8,7 +8,6 @@ use plimsoll_runtime::net::Event;
 use plimsoll_runtime::net::transport::{Handshake, HandshakeError, OpenError};
 use plimsoll_slab::Key;
 
-use crate::base::config::ProxyProtocol;
 use crate::base::counters::Shed;
 use crate::base::exchange_end::ExchangeEnd;
 use crate::base::handshakes::HandshakeFailure;
@@ -49,7 +48,13 @@ impl<S: Service> Engine<S> {
             return Some(event);
         }
         match event {
-            Event::Readable(_) => self.readable_handshake(key),
+            Event::Readable(_) if !self.worker.peers.borrow().awaits_proxy(key) => self.readable_handshake(key),
+            Event::Readable(_) => {
+                let is_followed = self.read_proxy_header(key);
+                if is_followed {
+                    self.readable_handshake(key);
+                }
+            }
             Event::Due(_) => self.fail_handshake(key, HandshakeFailure::Timeout),
             _ => self.fail_handshake(key, HandshakeFailure::Gone),
         }
@@ -261,9 +266,7 @@ impl<S: Service> Engine<S> {
         }
         let Some(Connection::Parked { born, .. }) = table.get(key) else { return };
         let timeout = worker.idle_timeout(*born);
-        if worker.config.proxy_protocol == ProxyProtocol::Off {
-            table.schedule(key, timeout);
-        }
+        table.schedule(key, timeout);
         if worker.await_request(&mut table, key).is_err() {
             drop(table);
             self.shed(key, Shed::Accept);

@@ -11,6 +11,7 @@
 //! | [`exchanges`] | how a handler's calls reach its exchange |
 //! | [`service`] | what answers requests, for the engine |
 //! | [`request_queue`] | which requests begin in a turn, which wait for the next, which hear that there are too many |
+//! | [`before_handshake`] | the PROXY header before a handshake of TLS |
 //! | [`handshakes`] | handshakes of TLS: how many, for how long, and whose turn it is |
 //! | [`handshake_steps`] | who makes a step, and what becomes of its connection |
 //! | [`turns`] | who waits for the processor, and for how long |
@@ -32,6 +33,7 @@
 //! | [`closing`] | the ends of a connection, and the stop of the server |
 //! | [`plan`] | what a server adds to the plan of the runtime |
 
+pub(crate) mod before_handshake;
 pub(crate) mod closing;
 pub(crate) mod connection;
 pub(crate) mod engine;

@@ -8,6 +8,7 @@ mod crowds;
 mod ends;
 mod names;
 mod peers;
+mod proxied;
 #[path = "../rig/mod.rs"]
 mod rig;
 

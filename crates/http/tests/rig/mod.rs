@@ -3,6 +3,7 @@
 
 #![allow(dead_code, unused_imports, reason = "no suite uses all of it")]
 
+pub(crate) mod bridge;
 pub(crate) mod drops;
 pub(crate) mod frames;
 pub(crate) mod half_closed;
@@ -18,7 +19,7 @@ use core::future::Future;
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use plimsoll_http::{Config, Counters, Request, Server};
+use plimsoll_http::{Config, Counters, ProxyProtocol, Request, Server};
 use plimsoll_runtime::net::{SocketAddress, SocketStream, TcpStream, UnixAddress};
 use plimsoll_runtime::{JoinHandle, Result, Spawner, sleep, spawn, timeout};
 
@@ -55,14 +56,18 @@ pub(crate) const BRIDGE_TAKES: &str = "the bridge takes what its client does not
 
 pub(crate) const BEFORE_KEYS: &str = "who is refused before there are keys is closed without a word";
 
+/// Whether a transport is beneath the suites.
+pub(crate) fn is_carried() -> bool {
+    beneath() != Beneath::Nothing
+}
+
 /// Whether a test is left out of the programs that run over a transport.
 #[allow(clippy::print_stderr, reason = "a test that is left out says so")]
 pub(crate) fn is_skipped(why: &str) -> bool {
-    let is_carried = beneath() != Beneath::Nothing;
-    if is_carried {
+    if is_carried() {
         eprintln!("skipped over {:?}: {why}", beneath());
     }
-    is_carried
+    is_carried()
 }
 
 /// The same for TLS alone.
@@ -99,12 +104,19 @@ where
     F: Future + 'static,
     F::Output: plimsoll_http::IntoResponse,
 {
+    let has_header = config.proxy_protocol == ProxyProtocol::Required;
     let server = Server::bind("127.0.0.1:0")?.config(config);
     let address = server.local_addr();
     match beneath() {
-        Beneath::Records => serve_on(server.transport(records::Records::make()), records::bridge(address)?, handler),
+        Beneath::Records => {
+            let bridge = bridge::bridge(address, has_header, records::carry)?;
+            serve_on(server.transport(records::Records::make()), bridge, handler)
+        }
         #[cfg(feature = "tls-aws-lc")]
-        Beneath::Tls => serve_on(server.tls(secured::config()), secured::bridge(address)?, handler),
+        Beneath::Tls => {
+            let bridge = bridge::bridge(address, has_header, secured::carry)?;
+            serve_on(server.tls(secured::config()), bridge, handler)
+        }
         _ => serve_on(server, address, handler),
     }
 }

@@ -1,16 +1,14 @@
 //! A transport for tests, in the place that TLS has: bytes travel in records, which are split and joined without regard
-//! to what is in them, numbered and masked. And what speaks it for a client that does not: a bridge before the server.
+//! to what is in them, numbered and masked. And what speaks it for a client that does not.
 
-use core::future::{Future, poll_fn};
-use core::net::SocketAddr;
-use core::pin::pin;
-use core::task::Poll;
 use std::sync::Arc;
 
 use plimsoll_pool::{Kind, Lease, OverBudget, Pool};
+use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::net::transport::{END_BYTES_MAX, MakeTransport, OpenError, Plaintext, Stage, Transport};
-use plimsoll_runtime::net::{TcpListener, TcpStream};
-use plimsoll_runtime::{Error, Result, spawn};
+use plimsoll_runtime::{Error, Result};
+
+use super::bridge::both;
 
 /// Plaintext of one record after another, in bytes.
 const SIZES: [usize; 6] = [1, 7, 100, 1_400, 4_000, 16_384];
@@ -109,26 +107,13 @@ impl Transport for Records {
     }
 }
 
-/// Where clients that know nothing of records reach a server that does.
-pub(crate) fn bridge(server: SocketAddr) -> Result<SocketAddr> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let address = listener.local_addr();
-    drop(spawn(async move {
-        while let Ok((client, _peer)) = listener.accept().await {
-            // Without room the client sees that it is closed.
-            let _no_room = spawn(async move {
-                let _either_is_gone = carry(client, server).await;
-            });
-        }
-    })?);
-    Ok(address)
-}
-
-async fn carry(client: TcpStream, server: SocketAddr) -> Result<()> {
+/// Carries what a client says to a server that speaks it.
+pub(crate) async fn carry(client: TcpStream, server: TcpStream, first: Vec<u8>) -> Result<()> {
     let (mut from_client, mut to_client) = client.into_split();
-    let (mut from_server, mut to_server) = TcpStream::connect(server).await?.into_split();
+    let (mut from_server, mut to_server) = server.into_split();
     let mut sealing = Records::default();
     let up = async move {
+        to_server.send_bytes(&sealing.write(&first)).await?;
         while let Some(plaintext) = from_client.recv().await? {
             to_server.send_bytes(&sealing.write(&plaintext)).await?;
         }
@@ -148,27 +133,4 @@ async fn carry(client: TcpStream, server: SocketAddr) -> Result<()> {
         Ok((from_server, to_client))
     };
     both(up, down).await
-}
-
-/// Ready when both are, or one has failed.
-pub(crate) async fn both<A, B>(
-    one: impl Future<Output = Result<A>>,
-    other: impl Future<Output = Result<B>>,
-) -> Result<()> {
-    let (mut one, mut other) = (pin!(one), pin!(other));
-    let (mut first, mut second) = (None, None);
-    poll_fn(|cx| {
-        if first.is_none()
-            && let Poll::Ready(done) = one.as_mut().poll(cx)
-        {
-            first = Some(done?);
-        }
-        if second.is_none()
-            && let Poll::Ready(done) = other.as_mut().poll(cx)
-        {
-            second = Some(done?);
-        }
-        if first.is_some() && second.is_some() { Poll::Ready(Ok(())) } else { Poll::Pending }
-    })
-    .await
 }

@@ -1,14 +1,12 @@
-//! TLS beneath the suites: a certificate for the time of a program, and what speaks TLS for a client that does not: a
-//! bridge before the server.
+//! TLS beneath the suites: a certificate for the time of a program, and what speaks TLS for a client that does not.
 
-use core::net::SocketAddr;
 use std::sync::OnceLock;
 
 use plimsoll_http::tls::{Connector, TlsConfig};
-use plimsoll_runtime::net::{TcpListener, TcpStream};
-use plimsoll_runtime::{Result, spawn};
+use plimsoll_runtime::Result;
+use plimsoll_runtime::net::TcpStream;
 
-use super::records::both;
+use super::bridge::both;
 
 /// Both ends of every connection.
 struct Ends {
@@ -30,27 +28,14 @@ pub(crate) fn config() -> &'static TlsConfig {
     &ends().server
 }
 
-/// Where clients that know nothing of TLS reach a server that does. What they begin with says which protocol it is, as
-/// without TLS: nothing is agreed on by ALPN.
-pub(crate) fn bridge(server: SocketAddr) -> Result<SocketAddr> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let address = listener.local_addr();
-    drop(spawn(async move {
-        while let Ok((client, _peer)) = listener.accept().await {
-            // Without room the client sees that it is closed.
-            let _no_room = spawn(async move {
-                let _either_is_gone = carry(client, server).await;
-            });
-        }
-    })?);
-    Ok(address)
-}
-
-async fn carry(client: TcpStream, server: SocketAddr) -> Result<()> {
-    let secured = ends().client.connect("localhost", TcpStream::connect(server).await?).await?;
+/// Carries what a client says to a server that speaks TLS. What it begins with says which protocol it is, as without
+/// TLS: nothing is agreed on by ALPN.
+pub(crate) async fn carry(client: TcpStream, server: TcpStream, first: Vec<u8>) -> Result<()> {
+    let secured = ends().client.connect("localhost", server).await?;
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = secured.into_split();
     let up = async move {
+        to_server.send_bytes(&first).await?;
         while let Some(plaintext) = from_client.recv().await? {
             to_server.send_bytes(&plaintext).await?;
         }

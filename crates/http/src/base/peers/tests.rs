@@ -54,3 +54,31 @@ fn what_is_kept_of_peers_is_charged() {
         assert_eq!(slots(), before);
     });
 }
+
+#[test]
+fn a_part_of_a_header_is_kept_until_the_rest_comes_or_the_connection_goes() {
+    let runtime = Runtime::builder().memory(MemoryLimit::mib(16)).simulate(&World::new(SimConfig::new(7)));
+    runtime.expect("a simulation starts").block_on(async {
+        let pool = plimsoll_runtime::pool();
+        let config = Config { proxy_protocol: ProxyProtocol::Required, ..Config::default() };
+        let (mut peers, keys) = (Peers::new(&config, Addresses::default()), connections(2));
+        keys.iter().for_each(|key| assert_eq!(peers.accepted(*key, || None), Ok(())));
+        // Its page stays.
+        let _another = pool.try_copy(b"PROXY ", Kind::Buffers).expect("room");
+        let before = pool.used_bytes();
+        for &key in &keys {
+            assert!(peers.take_begun(key).is_none(), "nothing has come");
+            peers.put_begun(key, pool.try_copy(b"PROXY ", Kind::Buffers).expect("room"));
+            assert!(peers.awaits_proxy(key) && peers.proxied(key).is_none());
+        }
+        assert_eq!(peers.take_begun(keys[0]).as_deref(), Some(&b"PROXY "[..]));
+        assert!(peers.awaits_proxy(keys[0]) && peers.take_begun(keys[0]).is_none());
+        let address = "192.0.2.7:1".parse().expect("an address");
+        assert_eq!(peers.found(keys[0], Source::Proxied(address), || None), Ok(()));
+        assert!(!peers.awaits_proxy(keys[0]) && peers.take_begun(keys[0]).is_none());
+        assert_eq!(peers.proxied(keys[0]), Some(address));
+        assert!(pool.used_bytes() > before, "the other's is kept");
+        peers.closed(keys[1]);
+        assert_eq!(pool.used_bytes(), before);
+    });
+}

@@ -319,7 +319,9 @@ pub(super) fn shed_sort_of(table: &Table<Connection>, key: Key, worker: &WorkerS
             return worker.lacks_places().then_some(ShedSort::Lingering);
         }
         Connection::Parked { .. } if table.handshake(key) != Handshake::Over => {
-            let age = config.head_timeout.saturating_sub(table.scheduled_in(key)?);
+            let awaits_proxy = worker.peers.borrow().awaits_proxy(key);
+            let whole = if awaits_proxy { config.proxy_header_timeout } else { config.head_timeout };
+            let age = whole.saturating_sub(table.scheduled_in(key)?);
             return match table.handshake(key) {
                 Handshake::Begun => (age >= HANDSHAKE_YOUNG_FOR).then_some(ShedSort::IncompleteHead),
                 // One whose bytes are there waits for its turn, and holds nothing.
