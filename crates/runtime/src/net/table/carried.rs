@@ -204,12 +204,9 @@ impl<C: Default> Table<C> {
 
     /// The socket has taken records, but for `unsent`.
     fn sealed_sent(&mut self, key: Key, unsent: SendBytes) -> Option<Event> {
-        let unsent = match self.carried(key).output() {
-            _ if !unsent.is_empty() => unsent,
-            Some(records) => SendBytes::Lease(records),
-            None => return self.all_sent(key),
-        };
-        self.submit_send(key, unsent).err().map(|_over| Event::Failed(key, Errno::NOBUFS))
+        let next = if unsent.is_empty() { self.carried(key).output().map(SendBytes::Lease) } else { Some(unsent) };
+        let Some(next) = next else { return self.all_sent(key) };
+        self.submit_send(key, next).err().map(|_over| Event::Failed(key, Errno::NOBUFS))
     }
 
     fn all_sent(&mut self, key: Key) -> Option<Event> {
