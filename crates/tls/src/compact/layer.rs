@@ -13,7 +13,7 @@ use plimsoll_runtime::net::transport::{Attached, Pack, PackedBytes};
 use rustls::{AlertDescription, Error, InvalidMessage, PeerMisbehaved};
 
 use super::keys::{Suite, TAG_BYTES};
-use super::state::{Counter, Owned, Phase, Protocol, Seen, State, Way};
+use super::state::{Answers, Counter, Owned, Phase, Protocol, Seen, State, Way};
 use crate::info::TlsInfo;
 use crate::machine::{Failure, Machine, Out, append, reserve};
 use crate::records::HEADER_BYTES;
@@ -144,7 +144,7 @@ impl<B: BorrowMut<PackedBytes>> Layer<B> {
                     self.state().next_key(Way::In);
                     key = self.state().expanded(Way::In);
                     if is_asked && !core::mem::replace(&mut is_answered, true) {
-                        self.update_key(pool, &mut out.records)?;
+                        self.answer(pool, &mut out.records)?;
                     }
                 }
                 ALERT => out.has_ended = self.alert(content)?,
@@ -212,6 +212,19 @@ impl<B: BorrowMut<PackedBytes>> Layer<B> {
             (Some(Level::Fatal), _) => Err(Fault { alert: None, error }),
             (None, _) => Err(Fault::told(AlertDescription::IllegalParameter, error)),
         }
+    }
+
+    /// Answers who asked for new keys, or will before the next plaintext.
+    fn answer(&mut self, pool: &Pool, out: &mut Option<Lease>) -> Result<(), OverBudget> {
+        let answers = match self.seen().answers() {
+            Answers::None => {
+                self.update_key(pool, out)?;
+                Answers::Given
+            }
+            Answers::Given | Answers::Owed => Answers::Owed,
+        };
+        self.state().set_answers(answers);
+        Ok(())
     }
 
     /// Says that we seal with other keys from now on, and does.
@@ -339,17 +352,19 @@ impl<B: BorrowMut<PackedBytes>> Machine for Layer<B> {
 
     fn seal(&mut self, pool: &Pool, _kept: &mut [u8], plaintext: &[u8]) -> Result<Lease, OverBudget> {
         debug_assert!(plaintext.len() <= CONTENT_BYTES_MAX);
-        let update = if self.is_key_used_up() { KEY_UPDATE.len() + 1 + OVERHEAD_BYTES } else { 0 };
+        let updates = self.is_key_used_up() || self.seen().answers() == Answers::Owed;
+        let update = if updates { KEY_UPDATE.len() + 1 + OVERHEAD_BYTES } else { 0 };
         let mut lease = Some(pool.try_acquire(update + plaintext.len() + OVERHEAD_BYTES, Kind::Buffers)?);
         if !self.is_open() {
             return Err(OverBudget::new(0));
         }
-        if update > 0 {
+        if updates {
             self.update_key(pool, &mut lease)?;
         }
         let mut lease = lease.expect("acquired above");
         if !plaintext.is_empty() {
             self.put(&mut lease, APPLICATION_DATA, plaintext)?;
+            self.state().set_answers(Answers::None);
         }
         Ok(lease)
     }

@@ -3,7 +3,7 @@
 //! ```text
 //!   0        sequence number of the next record that comes | secret | key | initialization vector
 //!   100      the same of the next that is sealed
-//!   200      suite, protocol, whether it was resumed, counters, how far it is
+//!   200      suite, protocol, whether it was resumed and has its answers, counters, how far it is
 //! ```
 #![forbid(unsafe_code)]
 
@@ -70,6 +70,20 @@ pub(super) enum Counter {
     Partial,
 }
 
+/// Our changes of keys that a peer has asked for, since we sealed plaintext.
+///
+/// A peer takes few of them without plaintext between (32 in rustls and BoringSSL), and may ask for more while it sends
+/// and we have nothing to say: after the first, one waits for what is sealed next (RFC 8446 4.6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Answers {
+    None,
+    /// It is on its way.
+    Given,
+    /// It is, and the next is due before plaintext.
+    Owed,
+}
+
 /// How far a session is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -119,7 +133,15 @@ impl Seen<'_> {
     }
 
     pub(super) fn is_resumed(&self) -> bool {
-        self.0[REST_AT + 2] != 0
+        self.0[REST_AT + 2] & 1 != 0
+    }
+
+    pub(super) fn answers(&self) -> Answers {
+        match self.0[REST_AT + 2] >> 1 {
+            0 => Answers::None,
+            1 => Answers::Given,
+            _ => Answers::Owed,
+        }
     }
 
     pub(super) fn count(&self, counter: Counter) -> u8 {
@@ -154,6 +176,10 @@ impl State<'_> {
 
     pub(super) fn set_count(&mut self, counter: Counter, count: u8) {
         self.0[counter as usize] = count;
+    }
+
+    pub(super) fn set_answers(&mut self, answers: Answers) {
+        self.0[REST_AT + 2] = self.0[REST_AT + 2] & 1 | (answers as u8) << 1;
     }
 
     pub(super) fn set_phase(&mut self, phase: Phase) {

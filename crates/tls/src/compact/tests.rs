@@ -329,6 +329,26 @@ fn changes_of_keys_without_plaintext_are_limited() {
 }
 
 #[test]
+fn who_sends_and_asks_for_keys_again_and_again_is_answered_once_before_plaintext() {
+    let mut ends = Ends::new(Suite::Aes128);
+    for _ in 0..2 {
+        let mut said = Vec::new();
+        for _ in 0..100 {
+            let asked = [ends.forge_update(1), ends.forge(DATA, b"an upload", 0)].concat();
+            let got = ends.give(&asked);
+            assert_eq!((got.error, got.plaintext.as_slice()), (None, &b"an upload"[..]));
+            said.extend(got.records);
+        }
+        assert_eq!(said.len(), 27, "a KeyUpdate");
+        let answer = ends.seal(b"its answer");
+        assert_eq!(answer.len(), 27 + 22 + 10, "another, and a record");
+        let heard = ends.hear(&[said, answer].concat());
+        assert_eq!((heard.error, heard.plaintext.as_slice()), (None, &b"its answer"[..]));
+        assert_eq!(ends.seal(b"").len(), 0);
+    }
+}
+
+#[test]
 fn records_without_content_are_limited() {
     let mut ends = Ends::new(Suite::Aes128);
     for _ in 0..3 {
