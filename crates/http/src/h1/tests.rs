@@ -504,6 +504,26 @@ fn a_handler_overstays_when_it_is_protected_no_more_and_need_not_finish() {
     });
 }
 
+#[test]
+fn a_body_is_wanted_while_some_is_to_come_and_none_is_there() {
+    const HEAD: &[u8] = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\n";
+    with(Config::default(), |bench| {
+        let wants = |bench: &mut Bench| bench.with(|active| active.wants_body());
+        let mut bodiless = bench(Serve::Run);
+        bodiless.receive(GET);
+        assert!(!wants(&mut bodiless), "its request has none");
+        let mut one = bench(Serve::Run);
+        one.receive(HEAD);
+        assert!(wants(&mut one));
+        one.receive(b"abc");
+        assert!(!wants(&mut one), "a part is there");
+        one.with(|active| active.input = None);
+        assert!(wants(&mut one), "it was taken");
+        one.with(|active| active.phase = Phase::Closing);
+        assert!(!wants(&mut one), "nobody will read it");
+    });
+}
+
 fn get(path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").into_bytes()
 }

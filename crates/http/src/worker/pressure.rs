@@ -396,3 +396,6 @@ impl<S: Service> Engine<S> {
         None
     }
 }
+
+#[cfg(test)]
+mod tests;

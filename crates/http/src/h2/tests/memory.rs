@@ -19,11 +19,13 @@ use crate::exchange::line::script::Takes;
 use crate::exchange::output::{Output, STALLED_AFTER};
 use crate::exchange::response::Response;
 use crate::h2::offer::offering;
+use crate::h2::room::STEP_BYTES_MAX;
 use crate::h2::streams::{Ending, Incoming, Outgoing, Stage};
 use crate::h2::{Env, Http2, Step, Tables};
-use crate::memory::waits::{Grant, SPARED_OF_HOST};
+use crate::memory::wait::MemoryWait;
+use crate::memory::waits::{Grant, SPARED_OF_HOST, Waits};
 use fill::fill;
-use plimsoll_conformance::frames::{ACK, SETTINGS, cancel, frame, get, request};
+use plimsoll_conformance::frames::{ACK, PING, SETTINGS, cancel, frame, get, request};
 
 #[path = "../../../tests/rig/memory.rs"]
 #[allow(dead_code, reason = "the suites use the rest of it")]
@@ -218,4 +220,61 @@ fn what_can_be_had_back_is_what_overstays_or_is_blocked() {
         );
         bench.end();
     });
+}
+
+#[test]
+fn who_asks_again_has_its_handlers_try_and_knows_whether_its_place_is_gone() {
+    with_connection(|mut bench| async move {
+        bench.go_on(&[hello(&[]), get(1, "/")].concat());
+        let (stream, now) = (bench.begun[0], plimsoll_runtime::now());
+        let asks = |bench: &Bench| {
+            let env = bench.env();
+            bench.on(|http2| (http2.ask_again(env, bench.key), http2.need.memory))
+        };
+        let needs_room = |needs| bench.on_exchange(stream, |exchange| exchange.needs_room = needs);
+        needs_room(true);
+        assert_eq!(asks(&bench), (false, MemoryWait::None), "it waits for nothing");
+        bench.on(|http2| http2.need.since = Some(now));
+        assert_eq!(asks(&bench), (true, MemoryWait::None), "it never had a place");
+        let env = bench.env();
+        let queued = MemoryWait::Queued { grants: 0 };
+        bench.on(|http2| {
+            let who = Waits::new(bench.key, None);
+            env.enqueue_once(who, &mut http2.need.memory, Priority::Head, 1_024).expect("a place");
+        });
+        assert_eq!(asks(&bench), (true, queued), "its place stays");
+        needs_room(false);
+        assert_eq!(asks(&bench), (false, queued), "no handler waits");
+        // As when one of another address has taken it.
+        bench.alone.leave_queue(bench.key);
+        assert_eq!(asks(&bench), (false, MemoryWait::Granted { grants: 0 }));
+        bench.on(|http2| http2.need = Default::default());
+        bench.end();
+    });
+}
+
+#[test]
+fn a_frame_waits_for_the_room_that_its_answer_may_take() {
+    let ping = || frame(PING, 0, 0, b"whatever");
+    for has_room in [true, false] {
+        with_connection(|mut bench| async move {
+            bench.go_on(&hello(&[]));
+            bench.frames();
+            // What comes has room, and it depends what is sent.
+            let came = bench.alone.pool.try_copy(&ping(), Kind::Buffers).expect("room");
+            bench.on(|http2| http2.output = Output::default());
+            if has_room {
+                bench.on(|http2| http2.output.reserve(&bench.alone.pool, STEP_BYTES_MAX)).expect("room");
+            }
+            let held = bench.fill();
+            drop(came);
+            bench.go_on(&ping());
+            let kinds: Vec<u8> = bench.frames().iter().map(|frame| frame.kind).collect();
+            let expected: &[u8] = if has_room { &[PING] } else { &[] };
+            assert_eq!((&kinds[..], bench.alone.is_in_queue(bench.key)), (expected, !has_room));
+            drop(held);
+            bench.alone.leave_queue(bench.key);
+            bench.end();
+        });
+    }
 }

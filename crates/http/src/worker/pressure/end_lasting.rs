@@ -25,9 +25,9 @@ use crate::worker::state::WorkerState;
 /// Who was told has so long to end: a handler of a stream of events, before the server ends it.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
 /// At least so many bytes are asked for at a time: what comes free should be whole pages,
-const TOLD_BYTES_MIN: u64 = 16 * 1_024;
+pub(super) const TOLD_BYTES_MIN: u64 = 16 * 1_024;
 /// of so many at most.
-const TOLD_MAX: usize = 64;
+pub(super) const TOLD_MAX: usize = 64;
 
 /// One that stays, and where it is.
 #[derive(Clone, Copy)]

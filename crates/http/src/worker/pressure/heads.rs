@@ -18,7 +18,7 @@ use crate::worker::engine::Engine;
 use crate::worker::service::Service;
 
 /// An address keeps so many young heads.
-const FEW: usize = 4;
+pub(super) const FEW: usize = 4;
 
 impl<S: Service> Engine<S> {
     /// Sheds the newest young heads of the address that has most of those that are looked at; whether of any.
