@@ -2,7 +2,7 @@
 //! charged for it.
 //!
 //! **I-SYSTEM**: the allocator hands every call on to the system's with the arguments it was given, and besides only
-//! counts; what the C library tells of its heap it tells by value.
+//! counts; what the C library tells of its heap it tells by value, and limits are read and written where they live.
 
 #![allow(clippy::print_stdout, reason = "figures for the documentation")]
 
@@ -136,11 +136,16 @@ fn a_session_holds_no_more_than_is_charged_for_it() {
     }
 }
 
-/// Allows this process so many files.
+/// Allows this process so many files, or as many as it may have; how many that is.
 #[cfg(feature = "aws-lc")]
-fn allow_files(count: u64) {
-    let wanted = libc::rlimit { rlim_cur: count, rlim_max: count };
+fn allow_files(count: u64) -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: I-SYSTEM.
-    let set = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const wanted) };
-    assert_eq!(set, 0, "{count} files are allowed here");
+    let told = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    assert_eq!(told, 0, "the system tells its limits");
+    limit.rlim_cur = limit.rlim_max.min(count);
+    // SAFETY: I-SYSTEM.
+    let set = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    assert_eq!(set, 0, "up to the hard limit any is allowed");
+    limit.rlim_cur
 }

@@ -24,7 +24,11 @@ async fn read_all(client: &mut Client) -> Result<(Vec<usize>, Option<(CloseCode,
             Got::Text(text) => messages.push(text.len()),
             Got::Binary(bytes) => messages.push(bytes.len()),
             Got::Ping(_) | Got::Pong(_) => {}
-            Got::Close(code) => close = code.map(|code| (code, client.inbox.reason.clone())),
+            Got::Close(code) => {
+                close = code.map(|code| (code, client.inbox.reason.clone()));
+                // A server that asked for the end waits for this, and perhaps has gone already.
+                let _answered = client.send(&frame(true, Opcode::Close, &[])).await;
+            }
             Got::End | Got::Reset => return Ok((messages, close)),
         }
     }

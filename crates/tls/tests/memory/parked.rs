@@ -13,8 +13,25 @@ use rustls::CipherSuite as Suite;
 use super::support::{pair, server};
 use super::{allow_files, alone, held};
 
-/// Connections that are counted together: so many that pages that are begun do not matter.
+/// Connections that are counted together, where as many files are allowed: so many that pages that are begun do not
+/// matter.
 const CONNECTIONS: usize = 1_920;
+/// Fewer are a multiple of this: the pages of what each has are full.
+const FEW_CONNECTIONS: usize = 960;
+/// Files beside the connections.
+const OTHER_FILES: u64 = 256;
+
+/// As many connections as there may be: they are open twice over, both ends here.
+fn connections() -> usize {
+    let allowed = allow_files(4 * CONNECTIONS as u64 + OTHER_FILES);
+    let fit = (allowed.saturating_sub(OTHER_FILES) / 4) as usize;
+    let count = fit / FEW_CONNECTIONS * FEW_CONNECTIONS;
+    assert!(count > 0, "of {allowed} files too few are left for {FEW_CONNECTIONS} connections: raise `ulimit -Hn`");
+    if count < CONNECTIONS {
+        println!("{count} connections in place of {CONNECTIONS}: no more than {allowed} files are allowed");
+    }
+    count
+}
 
 /// As large as the server's of a connection, with room for what carries it.
 #[derive(Clone, Copy)]
@@ -83,7 +100,7 @@ fn ask(address: core::net::SocketAddr, config: &Arc<rustls::ClientConfig>) -> st
 }
 
 /// Bytes that are charged for a parked connection, and of the C heap.
-fn parked(driver: DriverChoice, is_compact: bool, suite: Suite) -> Option<(f64, f64)> {
+fn parked(driver: DriverChoice, is_compact: bool, suite: Suite, connections: usize) -> Option<(f64, f64)> {
     let known = pair(&["localhost"]);
     let runtime = Runtime::builder().workers(1).memory(MemoryLimit::mib(32)).driver(driver).build().ok()?;
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
@@ -100,18 +117,18 @@ fn parked(driver: DriverChoice, is_compact: bool, suite: Suite) -> Option<(f64, 
         let mut table =
             Table::<State>::new(listener, TableConfig::default())?.carried_by(Some(config.make_transport()));
         let mut figures = Vec::new();
-        let mut sockets = Vec::with_capacity(2 * CONNECTIONS);
+        let mut sockets = Vec::with_capacity(2 * connections);
         // What is made once comes with the first ones.
         for _ in 0..2 {
             let client = Arc::clone(&client);
             let asking =
-                std::thread::spawn(move || (0..CONNECTIONS).map(|_| ask(address, &client)).collect::<Vec<_>>());
-            answer(&mut table, CONNECTIONS).await?;
+                std::thread::spawn(move || (0..connections).map(|_| ask(address, &client)).collect::<Vec<_>>());
+            answer(&mut table, connections).await?;
             sockets.extend(asking.join().expect("no panic"));
             pool().release_free(u64::MAX);
             figures.push((pool().budget().charged() as f64, held() as f64));
         }
-        let each = |figure: fn(&(f64, f64)) -> f64| (figure(&figures[1]) - figure(&figures[0])) / CONNECTIONS as f64;
+        let each = |figure: fn(&(f64, f64)) -> f64| (figure(&figures[1]) - figure(&figures[0])) / connections as f64;
         Ok((each(|figures| figures.0), each(|figures| figures.1)))
     });
     Some(measured.expect("no call fails"))
@@ -121,7 +138,7 @@ fn parked(driver: DriverChoice, is_compact: bool, suite: Suite) -> Option<(f64, 
 fn a_parked_connection_is_hundreds_of_bytes_when_its_session_is_compact() {
     let _alone = alone();
     assert_eq!(Table::<State>::ENTRY_BYTES, 60, "as http's");
-    allow_files(4 * CONNECTIONS as u64 + 256);
+    let connections = connections();
     for (driver, most) in [(DriverChoice::Uring, 384.0), (DriverChoice::Mio, 400.0)] {
         for suite in
             [Suite::TLS13_AES_128_GCM_SHA256, Suite::TLS13_AES_256_GCM_SHA384, Suite::TLS13_CHACHA20_POLY1305_SHA256]
@@ -129,7 +146,7 @@ fn a_parked_connection_is_hundreds_of_bytes_when_its_session_is_compact() {
             // All suites of rustls hold the same, so one of them is enough to compare with.
             for is_compact in [true, false].into_iter().take(1 + usize::from(suite == Suite::TLS13_AES_128_GCM_SHA256))
             {
-                let Some((charged, heap)) = parked(driver, is_compact, suite) else {
+                let Some((charged, heap)) = parked(driver, is_compact, suite, connections) else {
                     println!("{driver:?} does not work here");
                     continue;
                 };
