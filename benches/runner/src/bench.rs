@@ -28,6 +28,7 @@
 //! | `--relay` | relays side by side | [`relay`], with [`pairs`] |
 //! | `--fanout` | one message to many WebSockets | [`fanout`] |
 //! | `--overload` | multiples of what fits | [`overload`] |
+//! | `--tls` | servers over TLS side by side | [`tls`] |
 //! | `--pool` | the targets of the memory pool | [`pool`], with [`memory`] and [`client`] |
 
 mod callgrind;
@@ -52,6 +53,7 @@ mod report;
 mod rounds;
 mod servers;
 pub(crate) mod swarm;
+mod tls;
 mod wrk;
 
 use std::fs;
@@ -131,6 +133,9 @@ pub(crate) fn run(flags: &BenchFlags) -> u8 {
     }
     if flags.fanout {
         return fanout::run(&Extent::new(flags), &flags.profiles);
+    }
+    if flags.tls {
+        return tls::run(flags);
     }
     if flags.overload {
         return overload::run(flags);

@@ -49,7 +49,7 @@ pub(crate) struct BenchFlags {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) peers: Vec<String>,
     /// Measure these profiles and memory cases and no others; with --relay bulk, messages, parked; with --fanout round,
-    /// slow; with --overload see below
+    /// slow; with --overload and --tls see below
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) profiles: Vec<String>,
     /// Rounds of each profile [default: 7]
@@ -83,6 +83,10 @@ pub(crate) struct BenchFlags {
     /// handler's end is explained
     #[arg(long, conflicts_with_all = ["rounds", "merge", "criterion", "instructions", "pool", "relay", "fanout"])]
     pub(crate) overload: bool,
+    /// Measure servers over TLS side by side instead: requests, handshakes, bulk, memory of parked connections and
+    /// after a burst
+    #[arg(long, conflicts_with_all = ["merge", "criterion", "instructions", "pool", "relay", "fanout", "overload"])]
+    pub(crate) tls: bool,
     /// With --instructions: store the counts as the new baseline
     #[arg(long, requires = "instructions")]
     pub(crate) update: bool,
@@ -97,6 +101,7 @@ Profiles: keep-alive-64, keep-alive-512, pipelined-16, short-10, json-50, upload
 Memory cases: parked, half-head, slow-readers, uploads, unread-pipelines, burst, websockets.
 Profiles of --overload: sleep, sleep-10, sleep-1000, sleep-new, sleep-h2, sleep-returns, sleep-insists, sleep-8m, compute, compute-new, compute-h2,
   stream, upload, poll, websocket, tiny; it writes target/bench/overload.json and overload.html. Its --quick is sleep, beside hyper.
+Profiles of --tls: keep-alive, pipelined, full, resumed, h2, bulk, parked, burst; it writes target/bench/tls.txt.
 Writes target/bench/report.json and report.html, and a table to stdout; progress goes to stderr.
 Servers are in benches/runner/src/bench/servers.rs, loads in benches/runner/src/bench/loads.rs: a line each.
 

@@ -39,7 +39,7 @@ pub(super) fn missing() -> Option<&'static str> {
 }
 
 /// Reads what h2load prints. Its latencies have no percentiles, so there are none.
-fn parse(said: &str) -> Option<Run> {
+pub(super) fn parse(said: &str) -> Option<Run> {
     let after = |label: &str| said.lines().find_map(|line| line.trim_start().strip_prefix(label)).map(str::trim);
     let requests_per_second = after("finished in ")?.split(", ").nth(1)?.strip_suffix(" req/s")?.parse().ok()?;
     let (requests, statuses) = (after("requests: ")?, after("status codes: ")?);

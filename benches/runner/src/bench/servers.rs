@@ -12,8 +12,8 @@ pub(super) struct Server {
     /// As the report calls it.
     pub(super) name: &'static str,
     program: Program,
-    /// Words after the program; `{port}`, `{target}` (of the load's requests) and `{dir}` (a folder of its own) are
-    /// replaced.
+    /// Words after the program; `{port}`, `{target}` (of the load's requests), `{dir}` (a folder of its own) and
+    /// `{tls}` (that of the certificate) are replaced.
     arguments: &'static str,
     /// How it waits for the kernel, which decides the floor that it is compared with.
     pub(super) driver: Driver,
@@ -35,10 +35,14 @@ enum Http2 {
 enum Program {
     /// An example of this workspace: ours.
     Example(&'static str),
+    /// An example, built with a feature of the examples.
+    Featured(&'static str, &'static str),
     /// A program of `plimsoll-benches`: ours, too.
     Bench(&'static str),
     /// A package of `benches/peers`, which is a workspace of its own, and the crate whose version it shows.
     Peer(&'static str, &'static str),
+    /// A folder of `benches/peers` with a program in Go.
+    Go(&'static str),
     /// A program that is installed, from the package of this name; its configuration, which `{dir}/config` is.
     Installed(&'static str, &'static str, &'static str),
 }
@@ -65,6 +69,10 @@ pub(super) enum Ability {
     Http2,
     /// Those of `--overload` that take their time.
     Handlers,
+    /// More than one request on a connection, and connections beside each other.
+    Stays,
+    /// Handshakes of TLS 1.3 with a ticket.
+    Resumes,
 }
 
 const ARENA: Program = Program::Example("arena");
@@ -72,6 +80,18 @@ const RELAY: Program = Program::Example("relay");
 const PUSH: Program = Program::Example("push");
 const OVERLOAD: Program = Program::Bench("overload");
 const HYPER: Program = Program::Peer("peer-hyper", "hyper");
+const SECURED_ARENA: Program = Program::Featured("arena", "tls-aws-lc");
+const SECURED_HYPER: Program = Program::Peer("peer-hyper-tls", "hyper");
+const ARENA_URING: &str =
+    "--workers 1 --driver uring --listen 127.0.0.1:0 --tls 127.0.0.1:{port} --cert {tls}/cert.pem --key {tls}/key.pem";
+const ARENA_EPOLL: &str =
+    "--workers 1 --driver mio --listen 127.0.0.1:0 --tls 127.0.0.1:{port} --cert {tls}/cert.pem --key {tls}/key.pem";
+const COMPACT_URING: &str = "--workers 1 --driver uring --listen 127.0.0.1:0 --tls 127.0.0.1:{port} --cert {tls}/cert.pem --key {tls}/key.pem --tls-compact";
+const COMPACT_EPOLL: &str = "--workers 1 --driver mio --listen 127.0.0.1:0 --tls 127.0.0.1:{port} --cert {tls}/cert.pem --key {tls}/key.pem --tls-compact";
+const FILES: &str = "127.0.0.1:{port} {tls}/cert.pem {tls}/key.pem";
+const FILES_FLUSH: &str = "127.0.0.1:{port} {tls}/cert.pem {tls}/key.pem --pipeline-flush";
+/// That of handshakes.
+pub(super) const FLOOR_RUSTLS: &str = "floor-rustls";
 const ADDRESS: &str = "127.0.0.1:{port}";
 
 /// The servers, in the order of the report.
@@ -199,6 +219,31 @@ pub(super) static OVERLOADED: &[Server] = &[
     ),
 ];
 
+/// The servers of `--tls`, all with the same certificate.
+pub(super) static SECURED: &[Server] = &[
+    server("plimsoll-uring", SECURED_ARENA, ARENA_URING, Driver::Uring, &[]).http2(Http2::Too),
+    server("plimsoll-mio", SECURED_ARENA, ARENA_EPOLL, Driver::Epoll, &[]).http2(Http2::Too),
+    server("compact-uring", SECURED_ARENA, COMPACT_URING, Driver::Uring, &[]).http2(Http2::Too),
+    server("compact-mio", SECURED_ARENA, COMPACT_EPOLL, Driver::Epoll, &[]).http2(Http2::Too),
+    server(FLOOR_RUSTLS, Program::Peer(FLOOR_RUSTLS, "rustls"), FILES, Driver::Epoll, FLOOR_OF_HANDSHAKES),
+    server(BASELINE, SECURED_HYPER, FILES, Driver::Epoll, &[]).http2(Http2::Too),
+    server("hyper-pipeline-flush", SECURED_HYPER, FILES_FLUSH, Driver::Epoll, &[]).http2(Http2::Too),
+    server("actix-web", Program::Peer("peer-actix-tls", "actix-web"), FILES, Driver::Epoll, &[]).http2(Http2::Too),
+    server("go", Program::Go("go-tls"), FILES, Driver::Epoll, &[]).http2(Http2::Too),
+    server("nginx", Program::Installed("nginx", "nginx", NGINX_TLS), "-p {dir} -c {dir}/config", Driver::Epoll, &[])
+        .http2(Http2::Too),
+    server(
+        "haproxy",
+        Program::Installed("haproxy", "haproxy", HAPROXY_TLS),
+        "-db -f {dir}/config",
+        Driver::Epoll,
+        PROXY,
+    )
+    .http2(Http2::Too),
+    server("h2o", Program::Installed("h2o", "h2o", H2O_TLS), "-c {dir}/config", Driver::Epoll, NO_TICKETS)
+        .http2(Http2::Too),
+];
+
 /// The server that all are compared with.
 pub(super) const BASELINE: &str = "hyper";
 /// The same in HTTP/2, as a program of its own.
@@ -213,9 +258,12 @@ const FIXED: &str = "127.0.0.1:{port} {target}";
 
 const FLOOR: &[(Ability, &str)] =
     &[(Ability::Upload, "a floor answers at the end of the head"), (Ability::Blob, "a floor has one short answer")];
+const FLOOR_OF_HANDSHAKES: &[(Ability, &str)] =
+    &[FLOOR[1], (Ability::Stays, "it gives one answer, and takes one connection at a time")];
 const FLOOR_OF_URING: &[(Ability, &str)] = &[FLOOR[0], FLOOR[1], (Ability::WebSocket, "the one on epoll does")];
 const NO_WEBSOCKET: (Ability, &str) =
     (Ability::WebSocket, "it has no WebSockets of its own, or they are not set up here");
+const NO_TICKETS: &[(Ability, &str)] = &[(Ability::Resumes, "version 2.2 does not take its tickets of TLS 1.3 here")];
 const PLAIN: &[(Ability, &str)] = &[NO_WEBSOCKET];
 const MAY: &[(Ability, &str)] = &[(Ability::Blob, "its answers are bodies in one piece"), NO_WEBSOCKET];
 const STATIC: &[(Ability, &str)] =
@@ -232,6 +280,9 @@ const NGINX_OVERLOAD: &str = include_str!("../../../peers/packages/nginx-overloa
 const H2O: &str = include_str!("../../../peers/packages/h2o.conf");
 const NGINX_STREAM: &str = include_str!("../../../peers/packages/nginx-stream.conf");
 const HAPROXY_TCP: &str = include_str!("../../../peers/packages/haproxy-tcp.cfg");
+const NGINX_TLS: &str = include_str!("../../../peers/packages/nginx-tls.conf");
+const H2O_TLS: &str = include_str!("../../../peers/packages/h2o-tls.conf");
+const HAPROXY_TLS: &str = include_str!("../../../peers/packages/haproxy-tls.cfg");
 const HAPROXY: &str = include_str!("../../../peers/packages/haproxy.cfg");
 
 const fn server(
@@ -260,7 +311,7 @@ impl Server {
     }
 
     pub(super) fn is_ours(&self) -> bool {
-        matches!(self.program, Program::Example(_) | Program::Bench(_))
+        matches!(self.program, Program::Example(_) | Program::Featured(..) | Program::Bench(_))
     }
 
     /// Not built here: it may do what it likes with itself.
@@ -281,7 +332,10 @@ impl Server {
     /// The program to start.
     pub(super) fn path(&self) -> PathBuf {
         match self.program {
-            Program::Example(name) => repo::target_dir().join("release/examples").join(name),
+            Program::Example(name) | Program::Featured(name, _) => {
+                repo::target_dir().join("release/examples").join(name)
+            }
+            Program::Go(name) => go_dir().join(name),
             Program::Bench(name) => repo::target_dir().join("release").join(name),
             Program::Peer(name, _) => peers_target_dir().join("release").join(name),
             Program::Installed(name, ..) => installed(name).unwrap_or_else(|| name.into()),
@@ -315,7 +369,11 @@ impl Server {
     /// Which version it is, as far as that can be known.
     pub(super) fn version(&self) -> Option<String> {
         match self.program {
-            Program::Example(_) | Program::Bench(_) => None,
+            Program::Example(_) | Program::Featured(..) | Program::Bench(_) => None,
+            Program::Go(_) => {
+                let said = Command::new("go").args(["env", "GOVERSION"]).output().ok()?;
+                Some(String::from_utf8_lossy(&said.stdout).trim().to_owned())
+            }
             Program::Peer(_, of) => {
                 let lock = fs::read_to_string(repo::root().join("benches/peers/Cargo.lock")).ok()?;
                 locked_version(&lock, of).map(|version| format!("{of} {version}"))
@@ -339,6 +397,15 @@ impl Program {
         cargo.args(["build", "--release", "--locked", "--target-dir"]);
         match self {
             Program::Example(name) => cargo.arg(repo::target_dir()).args(["--example", name]),
+            Program::Featured(name, feature) => cargo.arg(repo::target_dir()).args([
+                "-p",
+                "plimsoll-examples",
+                "--example",
+                name,
+                "--features",
+                feature,
+            ]),
+            Program::Go(name) => return go(name),
             Program::Bench(name) => cargo.arg(repo::target_dir()).args(["-p", "plimsoll-benches", "--bin", name]),
             Program::Peer(name, _) => {
                 cargo.arg(peers_target_dir()).args(["--manifest-path", "benches/peers/Cargo.toml", "--package", name])
@@ -354,6 +421,22 @@ impl Program {
             Err(error) => Err(format!("the build did not start: {error}")),
         }
     }
+}
+
+/// Builds the program in Go of a folder of the peers; the error says what to do.
+fn go(name: &str) -> Result<(), String> {
+    let mut command = Command::new("go");
+    command.args(["build", "-o"]).arg(go_dir().join(name)).arg(".");
+    match command.current_dir(repo::root().join("benches/peers").join(name)).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("the build ended with {status}")),
+        Err(_) => Err("no go: install it from go.dev/dl, or apt-get install golang-go".to_owned()),
+    }
+}
+
+/// Where programs in Go are built.
+fn go_dir() -> PathBuf {
+    super::dir().join("go")
 }
 
 /// Of these, ours, and of the others those that are named; if none is, all of them, or the few of a quick run. The
@@ -404,7 +487,8 @@ fn installed(name: &str) -> Option<PathBuf> {
 }
 
 fn fill(text: &str, port: u16, dir: &str) -> String {
-    text.replace("{port}", &port.to_string()).replace("{dir}", dir)
+    let tls = super::tls::dir().display().to_string();
+    text.replace("{port}", &port.to_string()).replace("{dir}", dir).replace("{tls}", &tls)
 }
 
 /// The newest version of a package in a lock file that is sorted.

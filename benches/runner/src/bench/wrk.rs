@@ -136,7 +136,7 @@ impl Loading {
 
 impl Run {
     /// From what wrk prints with `--latency`.
-    fn parse(said: &str, pipelined: bool) -> Option<Run> {
+    pub(super) fn parse(said: &str, pipelined: bool) -> Option<Run> {
         let after = |label: &str| said.lines().find_map(|line| line.trim_start().strip_prefix(label)).map(str::trim);
         let requests = said.lines().find_map(|line| line.split_once(" requests in "))?.0.trim().parse().ok()?;
         let mut errors = match after("Socket errors:") {

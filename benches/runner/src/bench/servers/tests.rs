@@ -1,8 +1,8 @@
 //! The table is sound, and names choose from it.
 
 use super::{
-    ALL, Ability, BASELINE, BASELINE_HTTP2, Driver, HAPROXY, NGINX, NGINX_OVERLOAD, OVERLOADED, chosen, fill,
-    locked_version,
+    ALL, Ability, BASELINE, BASELINE_HTTP2, Driver, FLOOR_RUSTLS, H2O_TLS, HAPROXY, HAPROXY_TLS, NGINX, NGINX_OVERLOAD,
+    NGINX_TLS, OVERLOADED, SECURED, chosen, fill, locked_version,
 };
 
 fn names(peers: &[&str], quick: bool) -> Result<Vec<&'static str>, String> {
@@ -35,6 +35,24 @@ fn servers_of_overload_are_told_their_port_and_how_much_they_take() {
     assert!(nginx.cannot(None).is_none() && nginx.cannot(Some(Ability::Handlers)).is_some());
     let configuration = fill(NGINX_OVERLOAD, 4321, "some/dir").replace("{target}", "512");
     assert!(configuration.contains("limit_conn all 512;") && configuration.contains("127.0.0.1:4321"));
+}
+
+#[test]
+fn servers_of_tls_are_told_their_port_and_certificate() {
+    for (index, server) in SECURED.iter().enumerate() {
+        assert!(SECURED[..index].iter().all(|other| other.name != server.name), "{} twice", server.name);
+        let words = server.arguments(4321, "/").join(" ");
+        assert!(
+            words.contains("config") || (words.contains("127.0.0.1:4321") && words.contains("tls/key.pem")),
+            "{words}"
+        );
+    }
+    for text in [NGINX_TLS, HAPROXY_TLS, H2O_TLS] {
+        let text = fill(text, 4321, "some/dir");
+        assert!(text.contains("4321") && text.contains("tls/") && !text.contains("{tls}"), "{text}");
+    }
+    let floor = SECURED.iter().find(|server| server.name == FLOOR_RUSTLS).unwrap();
+    assert!(floor.cannot(Some(Ability::Stays)).is_some() && floor.cannot(Some(Ability::Resumes)).is_none());
 }
 
 #[test]

@@ -1,0 +1,3 @@
+module plimsoll/peer-go-tls
+
+go 1.21
