@@ -1,5 +1,5 @@
-//! Everything this crate asks of the operating system: threads, signals (in `sys/signals.rs`), processor affinity and
-//! clocks.
+//! Everything this crate asks of the operating system: threads, signals (in `sys/signals.rs`), processor affinity, the
+//! heap and clocks.
 //!
 //! **I-PLAIN**: the call reads and writes nothing but the arguments, which are valid local values.
 
@@ -82,6 +82,14 @@ pub(crate) fn run_on_thread(name: &str, act: impl FnOnce() + Send) {
             tracing::warn!(%error, name, "a thread was refused");
         }
     });
+}
+
+/// Has the allocator of the C heap give back the pages that it keeps of what was freed. That takes some milliseconds
+/// for 100 MiB. Other C libraries than glibc do not keep as much, and are not asked.
+pub(crate) fn trim_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: I-PLAIN.
+    let _has_given_some = unsafe { libc::malloc_trim(0) };
 }
 
 /// Keeps the calling thread on one processor; `false` if the system refuses.

@@ -87,7 +87,7 @@ pub(crate) struct Worker {
     /// Accepting that paused for want of descriptors goes on when this moves.
     fds_closed: Cell<u64>,
     refused_timer: Cell<RefusedTimer>,
-    release: Release,
+    pub(crate) release: Release,
     pub(crate) soon: Soon,
     inbox: Arc<Inbox>,
     stall: StallDetector,

@@ -114,6 +114,9 @@ impl Drop for Handle {
             // The end of what the peer sends, that nobody has read, would make a reset of the close.
             let _nothing_there = self.worker.driver.borrow_mut().discard_now(socket.fd.at(), END_BYTES_MAX);
         }
+        if carrier.is_some() {
+            self.worker.release.note_transport_gone();
+        }
         drop(carrier);
         if let Receiving::Armed { waiter, op } | Receiving::Awaited { waiter, op } = socket.receiving {
             self.worker.give_up(waiter, op);

@@ -602,6 +602,9 @@ impl<C: Default> Table<C> {
         self.worker.close(fd);
         kernel::uncharge(&self.worker);
         self.note_spare_pages();
+        if matches!(state, Slot::Carried(_)) {
+            self.worker.release.note_transport_gone();
+        }
         state.into_parts().0
     }
 }

@@ -14,6 +14,10 @@
 //! worker frees what its own waiters need when they are granted, and what others need in its next turn, for which they
 //! ring it (see [`Admission`](plimsoll_pool::Admission)). However much is free, a turn gives back no more than
 //! `tick_bytes_max` and `tick_ranges_max`, about 200 us, and the turns after it the rest.
+//!
+//! What transports had on the C heap was never in the pool, and the allocator keeps it when they are gone: between what
+//! still lives there are pages that it gives back only when it is asked. It is asked once after many have gone, when no
+//! more go.
 #![forbid(unsafe_code)]
 
 use core::cell::{Cell, RefCell};
@@ -22,21 +26,49 @@ use core::time::Duration;
 use plimsoll_pool::{Decay, DecayConfig, DecaySpeed, Level};
 use plimsoll_reactor::{Instant, Wait};
 
+use crate::sys;
 use crate::worker::Worker;
 
 /// Pages that each table gives back at a time.
 const TABLE_PAGES_MAX: usize = 2_048;
+
+/// So many transports have had a MiB of the heap, or some.
+const TRANSPORTS_MIN: u32 = 256;
 
 /// A worker's timer for giving memory back.
 pub(crate) struct Release {
     decay: RefCell<Decay>,
     /// Nothing is due before this instant, unless somebody is refused credit; `None` when that is not known.
     due: Cell<Option<Instant>>,
+    /// Transports that have gone since the allocator was asked, now and at the last look.
+    transports_gone: Cell<u32>,
+    transports_seen: Cell<u32>,
 }
 
 impl Release {
     pub(crate) fn new(config: DecayConfig) -> Self {
-        Self { decay: RefCell::new(Decay::new(config)), due: Cell::new(None) }
+        Self {
+            decay: RefCell::new(Decay::new(config)),
+            due: Cell::new(None),
+            transports_gone: Cell::new(0),
+            transports_seen: Cell::new(0),
+        }
+    }
+
+    /// A connection is gone with what carried its bytes.
+    pub(crate) fn note_transport_gone(&self) {
+        self.transports_gone.set(self.transports_gone.get().saturating_add(1));
+    }
+
+    /// Whether many transports have gone, and none since the last look; they are counted anew then.
+    fn is_heap_due(&self) -> bool {
+        let (gone, seen) = (self.transports_gone.get(), self.transports_seen.get());
+        let is_due = gone >= TRANSPORTS_MIN && gone == seen;
+        if is_due {
+            self.transports_gone.set(0);
+        }
+        self.transports_seen.set(self.transports_gone.get());
+        is_due
     }
 
     /// Gives back what is due, and says how long the worker may sleep then: until more is due, at most as long as it
@@ -56,6 +88,9 @@ impl Release {
         let mut wakes = false;
         if decay.looks_at(now) {
             wakes = worker.release_tables();
+            if self.is_heap_due() {
+                sys::trim_heap();
+            }
         } else if decay.next_deadline().is_none() && worker.has_spare_pages() {
             decay.arm(now);
         }

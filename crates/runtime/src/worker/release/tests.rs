@@ -63,6 +63,23 @@ fn a_burst_on_every_worker_is_back_with_the_system_while_all_sleep() {
 }
 
 #[test]
+fn the_heap_is_trimmed_once_when_many_transports_have_gone_and_no_more_go() {
+    let release = Release::new(DecayConfig::default());
+    let gone = |count| (0..count).for_each(|_| release.note_transport_gone());
+    gone(TRANSPORTS_MIN - 1);
+    assert!(!release.is_heap_due() && !release.is_heap_due(), "few");
+    gone(1);
+    assert!(!release.is_heap_due(), "one since the last look");
+    assert!(release.is_heap_due());
+    assert!(!release.is_heap_due() && !release.is_heap_due(), "counted anew");
+    gone(TRANSPORTS_MIN);
+    assert!(!release.is_heap_due());
+    gone(TRANSPORTS_MIN);
+    assert!(!release.is_heap_due(), "they go on going");
+    assert!(release.is_heap_due());
+}
+
+#[test]
 fn the_speed_follows_the_level() {
     let speeds = Level::ALL.map(speed);
     assert_eq!(speeds, [DecaySpeed::Slow, DecaySpeed::Fast, DecaySpeed::Fast, DecaySpeed::Now]);
